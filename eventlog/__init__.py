@@ -1,1 +1,1 @@
-"""What happened: the vocabulary of events (`eventlog.events`) and the bytes kept in order (`eventlog.storage`)."""
+"""What happened: the vocabulary (`eventlog.events`), and bytes kept in order (`eventlog.storage`)."""

@@ -47,7 +47,7 @@ class PromptsWithdrawn(Event, frozen=True, gc=False):
 
 
 class PromptStarted(Event, frozen=True, gc=False):
-    """An attempt at a unit began. `attempt` counts from 1; `settings` is the digest of the settings in force."""
+    """An attempt at a unit began. `attempt` counts from 1; `settings` digests the settings in force."""
 
     unit: str
     attempt: int
@@ -56,7 +56,7 @@ class PromptStarted(Event, frozen=True, gc=False):
 
 
 class ModelAnswered(Event, frozen=True, gc=False):
-    """A call was answered; in one commit with its `BudgetSpent` (or `SpendInDoubt`, where usage is missing).
+    """A call was answered; in one commit with its `BudgetSpent` (`SpendInDoubt`, where usage is missing).
 
     `body` is the response body as received (secrets replaced); `request_id` is the provider's, if it sent one.
     """

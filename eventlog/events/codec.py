@@ -1,7 +1,7 @@
 """Event <-> bytes, and the only place where old shapes are brought up to date.
 
-An event is the msgpack array ``[type, schema_version, data]``. Decoding gates on the version first: msgspec would
-drop unknown trailing fields without a word.
+An event is the msgpack array ``[type, schema_version, data]``. Decoding gates on the version first:
+msgspec would drop unknown trailing fields without a word.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,1 @@
+"""Batch runs: prompts in, trajectories out."""

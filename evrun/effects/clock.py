@@ -1,0 +1,26 @@
+"""Time, randomness and ids: their only home on the acting side."""
+
+import os
+import time
+
+now_ns = time.time_ns
+"""The wall clock: nanoseconds since the epoch, UTC."""
+
+monotonic = time.monotonic
+"""Seconds from an arbitrary start; never goes back."""
+
+random_bytes = os.urandom
+"""Bytes that nobody can guess."""
+
+
+class CallIds:
+    """Ids of model calls: ``s<session>.c<number>``, unique in a run because session numbers are."""
+
+    def __init__(self, session: int) -> None:
+        self._prefix = f"s{session}.c"
+        self._number = 0
+
+    def next(self) -> str:
+        """The next id."""
+        self._number += 1
+        return f"{self._prefix}{self._number}"

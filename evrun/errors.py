@@ -1,0 +1,41 @@
+"""Every error of the acting side, as one tree.
+
+::
+
+    EvrunError                 something a user can meet; knows its exit code and what to do
+    ├── UsageFault             exit 2: the input is wrong; nothing was spent, nothing changed
+    │   └── DatasetFault       exit 2: dataset lines that cannot be used, all of them listed
+    └── RunFailed              exit 1: evrun could not go on; what was done is kept
+
+The errors of the log itself are in `eventlog.errors`.
+"""
+
+from typing import ClassVar
+
+
+class EvrunError(Exception):
+    """The root: one line for people, an exit code for scripts, and what to do next."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageFault(EvrunError):
+    """The input is wrong; nothing was spent and nothing was changed."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class DatasetFault(UsageFault):
+    """Dataset lines that cannot be used; `lines` holds (line number from 1, what was found)."""
+
+    def __init__(self, message: str, lines: list[tuple[int, str]], hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.lines = lines
+
+
+class RunFailed(EvrunError):
+    """evrun could not go on; what was done so far is in the log."""
