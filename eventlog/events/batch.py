@@ -47,7 +47,7 @@ class PromptsWithdrawn(Event, frozen=True, gc=False):
 
 
 class PromptStarted(Event, frozen=True, gc=False):
-    """An attempt at a unit began. `attempt` counts from 1; `settings` digests the settings in force."""
+    """An attempt at a unit began. `attempt` counts from 1; `settings`: digest of those in force."""
 
     unit: str
     attempt: int
