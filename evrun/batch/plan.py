@@ -1,0 +1,147 @@
+"""The plan: which units a dataset makes, in which batches, and how a dataset compares with what was planned.
+
+A prompt is known by its content, never by its place: a digest of its exact text with `image` and `cwd`, and an
+occurrence number for repeats. All here is pure; rows stream through and only identities stay.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from eventlog.events import PlannedRow, PromptsPlanned
+from projections import prompt_text, unit_name
+
+from .dataset import BadLine, Row
+
+CHUNK_ROWS = 256
+CHUNK_BYTES = 256 * 1024
+
+
+class Identity(NamedTuple):
+    """What a row is known by: its 16-byte content id and which of its equals it is, from 1."""
+
+    content: bytes
+    occurrence: int
+
+
+class Scan(msgspec.Struct, gc=False):
+    """What one reading of a dataset found: identities in order (rows past `max_samples` left out)."""
+
+    identities: list[Identity]
+    bad: list[BadLine]
+    sha256: str
+    size_bytes: int
+
+
+def content_id(row: dict[str, Any]) -> bytes:
+    """Sixteen bytes that stand for a row's exact prompt text, image and working directory."""
+    digest = hashlib.sha256()
+    image = row.get("image", row.get("docker_image"))
+    for part in (prompt_text(row), image, row.get("cwd")):
+        data = b"" if part is None else str(part).encode("utf-8", "surrogatepass")
+        # The length in front keeps ("ab", "c") and ("a", "bc") apart.
+        digest.update(f"{-1 if part is None else len(data)}:".encode() + data)
+    return digest.digest()[:16]
+
+
+class Identifier:
+    """Gives rows their identities, counting repeats."""
+
+    def __init__(self) -> None:
+        self._seen: dict[bytes, int] = {}
+
+    def identify(self, row: dict[str, Any]) -> Identity:
+        """The identity of the next row."""
+        content = content_id(row)
+        occurrence = self._seen.get(content, 0) + 1
+        self._seen[content] = occurrence
+        return Identity(content, occurrence)
+
+
+def scan(lines: Iterable[Row | BadLine], max_samples: int | None) -> Scan:
+    """Read a dataset through once: identities of its usable rows, all complaints, and a digest of its rows."""
+    identifier, digest, size = Identifier(), hashlib.sha256(), 0
+    identities: list[Identity] = []
+    bad: list[BadLine] = []
+    for line in lines:
+        if isinstance(line, BadLine):
+            bad.append(line)
+            continue
+        digest.update(line.raw + b"\n")
+        size += len(line.raw) + 1
+        if max_samples is None or len(identities) < max_samples:
+            identities.append(identifier.identify(line.value))
+    return Scan(identities, bad, digest.hexdigest(), size)
+
+
+class Comparison(NamedTuple):
+    """A dataset against a plan: how many rows are known, and what is new or gone."""
+
+    known: int
+    new: set[Identity]
+    gone: list[str]
+
+
+def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) -> Comparison:
+    """Compare a dataset by content with the units planned so far.
+
+    `planned` holds (unit name, whether it was withdrawn before), in planned order.
+    """
+    wanted = {
+        unit_name(identity.content, identity.occurrence, sample): identity
+        for identity in scanned.identities
+        for sample in range(1, samples + 1)
+    }
+    active: set[str] = set()
+    gone: list[str] = []
+    for unit, withdrawn in planned:
+        if not withdrawn:
+            (active.add if unit in wanted else gone.append)(unit)
+    new = {identity for unit, identity in wanted.items() if unit not in active}
+    return Comparison(len(scanned.identities) - len(new), new, gone)
+
+
+class Numbering(NamedTuple):
+    """Where a planning starts: the next row index, the next batch, and the size of a batch."""
+
+    index: int
+    batch: int
+    batch_size: int
+
+
+def plan(
+    lines: Iterable[Row | BadLine], only: set[Identity] | None, numbering: Numbering, samples: int, limit: int | None
+) -> Iterator[PromptsPlanned]:
+    """The events that plan a dataset's rows (`only` the new ones, where given), in bounded chunks.
+
+    The last chunk says that the planning is complete, even when it is empty.
+    """
+    rows: list[PlannedRow] = []
+    size = 0
+    for planned in _planned_rows(lines, only, numbering, samples, limit):
+        if rows and (len(rows) >= CHUNK_ROWS or size + len(planned.row) > CHUNK_BYTES):
+            yield PromptsPlanned(rows, complete=False)
+            rows, size = [], 0
+        rows.append(planned)
+        size += len(planned.row)
+    yield PromptsPlanned(rows, complete=True)
+
+
+def _planned_rows(
+    lines: Iterable[Row | BadLine], only: set[Identity] | None, numbering: Numbering, samples: int, limit: int | None
+) -> Iterator[PlannedRow]:
+    identifier, accepted, placed = Identifier(), 0, 0
+    for line in lines:
+        if isinstance(line, BadLine):
+            continue
+        if limit is not None and accepted >= limit:
+            return
+        accepted += 1
+        identity = identifier.identify(line.value)
+        if only is not None and identity not in only:
+            continue
+        batch = numbering.batch + placed // numbering.batch_size
+        yield PlannedRow(*identity, numbering.index + placed, batch, line.raw, 1, samples)
+        placed += 1

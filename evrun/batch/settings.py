@@ -1,0 +1,86 @@
+"""The resolved configuration of a batch run: what the log records and every decision reads.
+
+Names are those of the options, with underscores. Nothing here is a secret: an API key is never a setting.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+PROVIDER_SORTS = ("price", "throughput", "latency")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that decides how a batch run goes; durations are in seconds.
+
+    `base_url` is null for the embedded model, whose port is new in each session. `toolsets` null means: drawn
+    from `distribution`.
+    """
+
+    dataset: str
+    batch_size: int = 10
+    max_samples: int | None = None
+    samples: int = 1
+    template: str = "{prompt}"
+    system_prompt: str | None = None
+    ephemeral_system_prompt: str | None = None
+    prefill: list[dict[str, Any]] | None = None
+    agent: str = "chat"
+    model: str
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    max_turns: int = 10
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    reasoning_disabled: bool = False
+    extra_body: dict[str, Any] | None = None
+    providers_allowed: list[str] | None = None
+    providers_ignored: list[str] | None = None
+    providers_order: list[str] | None = None
+    provider_sort: str | None = None
+    distribution: str = "default"
+    toolsets: list[str] | None = None
+    require_reasoning: bool = True
+    concurrency: int = 8
+    retries: int = 4
+    prompt_timeout: float = 600.0
+    request_timeout: float = 120.0
+    prices: list[str] = []
+
+
+# What does not change a trajectory: where the work is done, how much at once, how patiently, and which of the
+# finished trajectories are kept. An open attempt goes on when one of these changes.
+OPERATIONAL = frozenset(
+    {
+        "dataset", "batch_size", "max_samples", "samples", "base_url", "api_key_env", "require_reasoning",
+        "concurrency", "retries", "prompt_timeout", "request_timeout", "prices",
+    }
+)  # fmt: skip
+
+
+def settings_digest(settings: Settings) -> bytes:
+    """Eight bytes that stand for all settings that shape a trajectory."""
+    shaping = {k: v for k, v in msgspec.to_builtins(settings).items() if k not in OPERATIONAL}
+    return hashlib.sha256(msgspec.json.encode(shaping, order="sorted")).digest()[:8]
+
+
+def settings_record(settings: Settings) -> dict[str, Any]:
+    """The settings as the log records them."""
+    record: dict[str, Any] = msgspec.to_builtins(settings)
+    return record
+
+
+def settings_from_record(record: dict[str, Any]) -> Settings:
+    """The settings that a log recorded, perhaps by an older evrun with fewer of them."""
+    return msgspec.convert(record, Settings)
+
+
+def changes_between(before: Settings, now: Settings) -> dict[str, tuple[Any, Any]]:
+    """What differs, as ``{name: (before, now)}``."""
+    old, new = settings_record(before), settings_record(now)
+    return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
