@@ -1,0 +1,94 @@
+"""Start the endpoint as a process of its own, and read its account."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+_no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class RunningEndpoint:
+    """A running endpoint: `base_url` for the client under test, `account()` for the truth."""
+
+    def __init__(self, process: subprocess.Popen[bytes], said: dict[str, Any]) -> None:
+        self.process = process
+        self.port: int = said["port"]
+        self.base_url: str = said["base_url"]
+        self.root_url = self.base_url.removesuffix("/v1")
+
+    def account(self) -> dict[str, Any]:
+        """``{"totals": …, "requests": […]}``: everything served so far."""
+        return self._ask("/_account")
+
+    def totals(self) -> dict[str, Any]:
+        """The sums alone."""
+        return self._ask("/_totals")
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The requests served so far, in the order in which they were decided."""
+        served: list[dict[str, Any]] = self.account()["requests"]
+        return served
+
+    def set_rules(self, rules: list[dict[str, Any]]) -> None:
+        """Replace the script, with fresh counts."""
+        self._ask("/_rules", json.dumps(rules).encode())
+
+    def kill(self) -> None:
+        """End the endpoint at once, as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any]:
+        with _no_proxy.open(self.root_url + path, data=body, timeout=30) as response:
+            answer: dict[str, Any] = json.load(response)
+            return answer
+
+
+def arguments_of(options: dict[str, Any]) -> list[str]:
+    """Keywords as command line options: ``latency_ms=5`` is ``--latency-ms 5``."""
+    words: list[str] = []
+    for name, value in options.items():
+        if name == "bill_aborted":
+            words += [] if value else ["--no-bill-aborted"]
+            continue
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            words += [option] if value else []
+        elif name == "rules" and not isinstance(value, str | Path):
+            words += [option, json.dumps(value)]
+        elif isinstance(value, list | tuple):
+            words += [option, ",".join(value)]
+        elif value is not None:
+            words.append(f"{option}={value}")
+    return words
+
+
+@contextmanager
+def running_endpoint(**options: Any) -> Iterator[RunningEndpoint]:
+    """An endpoint for the length of a `with`; options as in the package's docstring.
+
+    It ends with the block, and also when this process dies: its stdin is a pipe that closes then.
+    """
+    command = [sys.executable, "-m", "tests.endpoint", *arguments_of(options)]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        first = process.stdout.readline()
+        if not first:
+            raise RuntimeError(f"the endpoint did not start: {command}")
+        yield RunningEndpoint(process, json.loads(first))
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
