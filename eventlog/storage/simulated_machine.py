@@ -1,0 +1,89 @@
+"""One simulated machine: its disk, the history of what was done to it, its locks, how paths are followed."""
+
+import errno
+import os
+import threading
+
+from .simulated_disk import ROOT, Disk
+from .simulated_operations import Create, Operation
+
+_FIRST_DESCRIPTOR = 1000  # far from real ones, so that a mix-up of the two is seen at once
+
+
+class Machine:
+    """What the processes of one simulated machine share.
+
+    `lock_owners` maps an inode to the descriptor that holds its flock. Whoever calls holds `mutex`.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.start = disk.clone()
+        self.history: list[Operation] = []
+        self.lock_owners: dict[int, int] = {}
+        self.mutex = threading.RLock()
+        self._next_descriptor = _FIRST_DESCRIPTOR
+
+    def act(self, operation: Operation) -> None:
+        """Change the disk and put that into the history."""
+        operation.apply(self.disk)
+        self.history.append(operation)
+
+    def take_descriptor(self) -> int:
+        """Return a descriptor that no process of this machine ever had."""
+        self._next_descriptor += 1
+        return self._next_descriptor
+
+    def open_inode(self, path: str, flags: int) -> int:
+        """Return the file a path means, made now if the flags of os.open ask for it."""
+        if flags & os.O_APPEND:
+            # With it pwrite ignores its offset, so the log must never ask for it.
+            raise disk_error(errno.EINVAL, path)
+        parent, name = self.parent(path)
+        disk = self.disk
+        inode = disk.entries[parent].get(name)
+        if inode is None:
+            if not flags & os.O_CREAT:
+                raise disk_error(errno.ENOENT, path)
+            self.act(Create(parent, name, directory=False))
+            return disk.entries[parent][name]
+        if flags & os.O_CREAT and flags & os.O_EXCL:
+            raise disk_error(errno.EEXIST, path)
+        if inode in disk.entries:
+            raise disk_error(errno.EISDIR, path)
+        return inode
+
+    def parent(self, path: str) -> tuple[int, str]:
+        """Return the inode of the directory a path lies in, and the last name of the path."""
+        parts = _parts(path)
+        if not parts:
+            return ROOT, ""
+        return self.directory("/".join(parts[:-1])), parts[-1]
+
+    def directory(self, path: str) -> int:
+        """Return the inode of the directory a path means."""
+        inode = self.resolve(path)
+        if inode not in self.disk.entries:
+            raise disk_error(errno.ENOTDIR, path)
+        return inode
+
+    def resolve(self, path: str) -> int:
+        """Return the inode a path means; relative paths start at the root."""
+        inode = ROOT
+        for name in _parts(path):
+            names = self.disk.entries.get(inode)
+            if names is None:
+                raise disk_error(errno.ENOTDIR, path)
+            if name not in names:
+                raise disk_error(errno.ENOENT, path)
+            inode = names[name]
+        return inode
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def disk_error(number: int, path: str) -> OSError:
+    """Return the error that the operating system would raise."""
+    return OSError(number, os.strerror(number), path)
