@@ -1,0 +1,304 @@
+"""The fold of a batch run: what was planned, which attempts are open, and how each unit ended."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from eventlog.events import (
+    AttemptSuperseded,
+    BudgetChanged,
+    BudgetExhausted,
+    BudgetReleased,
+    BudgetReserved,
+    BudgetSpent,
+    Event,
+    ModelAnswered,
+    ModelCallFailed,
+    PlannedRow,
+    PromptFailed,
+    PromptsPlanned,
+    PromptStarted,
+    PromptsWithdrawn,
+    Recorded,
+    RowsSkipped,
+    RunFinished,
+    RunStarted,
+    SessionClosed,
+    SessionOpened,
+    SettingsChanged,
+    SpendCorrected,
+    SpendInDoubt,
+    ToolFinished,
+    ToolStarted,
+    TrajectoryCompleted,
+    TrajectoryDiscarded,
+    TrajectoryRestored,
+)
+
+from .conversation import Attempt
+from .exhaustive import require_answers
+from .run_facts import RunFacts
+from .tally import Tally
+from .units import DISCARDED, ENDED, FAILED, KEPT, OPEN, OUTCOMES, PENDING, WITHDRAWN, Unit, unit_name
+
+_Boundary = TrajectoryCompleted | TrajectoryDiscarded | PromptFailed
+
+
+class BatchState(RunFacts):
+    """All there is to know about a batch run, but for its money, which is the ledger's.
+
+    `units` are in the order of planning; `open` holds the attempts that have begun and not ended. `counts`
+    are by outcome, and ``total`` is all of them but the withdrawn. `kept` sums up the kept trajectories.
+    `filtered_by_reason` and `failed_by_class` count units. `superseded_attempts` counts the attempts that no
+    longer stand for their unit; what they cost is in `superseded_nano_usd`. `other_nano_usd` is what calls
+    cost that belong to no planned unit. `unexplained` counts events that do not fit what was recorded before
+    them; they change nothing, and the audit shows them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plan_complete = False
+        self.batches = 0
+        self.rows_skipped = 0
+        self.units: dict[str, Unit] = {}
+        self.open: dict[str, Attempt] = {}
+        self.counts: dict[str, int] = {"total": 0, **dict.fromkeys(OUTCOMES, 0)}
+        self.kept = Tally()
+        self.filtered_by_reason: Counter[str] = Counter()
+        self.failed_by_class: Counter[str] = Counter()
+        self.superseded_attempts = 0
+        self.superseded_nano_usd = 0
+        self.other_nano_usd = 0
+        self.unexplained = 0
+        # call id -> unit, from its reservation until it is answered or failed.
+        self._calls: dict[str, str] = {}
+
+    def apply(self, record: Recorded) -> None:
+        """Fold one record. Records come in the order of the log, each once."""
+        self.see(record)
+        handler = self._HANDLERS.get(type(record.event))
+        if handler is not None:
+            handler(self, record, record.event)
+
+    def book(self, unit: str, attempt: int, settled_nano_usd: int, event: Event) -> None:
+        """The money of a call moved: give it to the unit, and to the attempt if that is still open.
+
+        `settled_nano_usd` is what `event` adds to the settled sum (negative when a correction lowers it).
+        """
+        self._book_unit(unit, attempt, settled_nano_usd)
+        conversation = self.open.get(unit)
+        if conversation is None or conversation.attempt != attempt:
+            return
+        match event:
+            case BudgetSpent():
+                conversation.spent(event)
+            case SpendInDoubt():
+                conversation.went_in_doubt(event)
+            case BudgetReleased():
+                conversation.released(event)
+            case SpendCorrected():
+                conversation.corrected(event)
+            case _:
+                raise AssertionError(f"{type(event).__name__} moves no money")
+
+    def _book_unit(self, name: str, attempt: int, settled_nano_usd: int) -> None:
+        unit = self.units.get(name)
+        if unit is None:
+            self.other_nano_usd += settled_nano_usd
+        elif attempt == unit.attempt and (unit.outcome == OPEN or unit.outcome in ENDED):
+            unit.settled_nano_usd += settled_nano_usd
+        else:
+            self.superseded_nano_usd += settled_nano_usd
+
+    # The plan.
+
+    def _prompts_planned(self, record: Recorded, event: PromptsPlanned) -> None:
+        for position, row in enumerate(event.rows):
+            self._plan(record.sequence, position, row)
+        self.plan_complete = event.complete
+        if event.rows:
+            self.finished_ns = None
+
+    def _plan(self, sequence: int, position: int, row: PlannedRow) -> None:
+        # Batch numbers repeat; sharing one object for each saves memory.
+        batch = self.batches if row.batch == self.batches else row.batch
+        self.batches = max(self.batches, batch)
+        for sample in range(row.first_sample, row.first_sample + row.samples):
+            name = unit_name(row.content, row.occurrence, sample)
+            known = self.units.get(name)
+            if known is None:
+                self.units[name] = Unit(row.index, batch, sequence, position, sample)
+                self.counts[PENDING] += 1
+                self.counts["total"] += 1
+            elif known.outcome == WITHDRAWN:
+                # The row came back: it keeps its place.
+                self._move(known, PENDING)
+            else:
+                self.unexplained += 1
+
+    def _rows_skipped(self, _: Recorded, event: RowsSkipped) -> None:
+        self.rows_skipped += len(event.lines)
+
+    def _prompts_withdrawn(self, _: Recorded, event: PromptsWithdrawn) -> None:
+        for name in event.units:
+            unit = self.units.get(name)
+            if unit is None:
+                self.unexplained += 1
+            elif unit.outcome not in ENDED and unit.outcome != WITHDRAWN:
+                if unit.outcome == OPEN:
+                    self._give_up(name, unit)
+                self._move(unit, WITHDRAWN)
+
+    # Attempts.
+
+    def _prompt_started(self, record: Recorded, event: PromptStarted) -> None:
+        unit = self.units.get(event.unit)
+        if unit is None or unit.outcome in {KEPT, WITHDRAWN}:
+            self.unexplained += 1
+            return
+        if unit.outcome != PENDING:
+            self._give_up(event.unit, unit)
+        self._move(unit, OPEN)
+        unit.attempt = event.attempt
+        unit.boundary = 0
+        self.open[event.unit] = Attempt.start(event, record.time_ns, record.session)
+        self.finished_ns = None
+
+    def _attempt_superseded(self, _: Recorded, event: AttemptSuperseded) -> None:
+        unit = self.units.get(event.unit)
+        if unit is None or unit.outcome != OPEN or unit.attempt != event.attempt:
+            self.unexplained += 1
+            return
+        self._give_up(event.unit, unit)
+        self._move(unit, PENDING)
+
+    def _give_up(self, name: str, unit: Unit) -> None:
+        """The unit's newest attempt no longer stands for it; what it cost is superseded."""
+        self._close(name)
+        self.superseded_attempts += 1
+        self.superseded_nano_usd += unit.settled_nano_usd
+        unit.settled_nano_usd = 0
+
+    def _close(self, name: str) -> None:
+        attempt = self.open.pop(name, None)
+        if attempt is not None and attempt.open_turn is not None:
+            self._calls.pop(attempt.open_turn.call, None)
+
+    def _reserved(self, _: Recorded, event: BudgetReserved) -> None:
+        attempt = self.open.get(event.unit)
+        if attempt is None or attempt.attempt != event.attempt:
+            return
+        before = attempt.open_turn
+        attempt.reserved(event)
+        if before is not None and attempt.open_turn is not before:
+            self._calls.pop(before.call, None)
+        self._calls[event.call] = event.unit
+
+    def _answered(self, _: Recorded, event: ModelAnswered) -> None:
+        attempt = self._attempt_of(event.call)
+        if attempt is not None:
+            attempt.answered(event)
+
+    def _call_failed(self, _: Recorded, event: ModelCallFailed) -> None:
+        attempt = self._attempt_of(event.call)
+        if attempt is not None:
+            attempt.call_failed(event)
+
+    def _attempt_of(self, call: str) -> Attempt | None:
+        unit = self._calls.pop(call, None)
+        return None if unit is None else self.open.get(unit)
+
+    def _tool_started(self, _: Recorded, event: ToolStarted) -> None:
+        attempt = self.open.get(event.unit)
+        if attempt is not None and attempt.attempt == event.attempt:
+            attempt.tool_started(event)
+
+    def _tool_finished(self, _: Recorded, event: ToolFinished) -> None:
+        attempt = self.open.get(event.unit)
+        if attempt is not None and attempt.attempt == event.attempt:
+            attempt.tool_finished(event)
+
+    # Boundaries.
+
+    def _completed(self, record: Recorded, event: TrajectoryCompleted) -> None:
+        if self._ended(record, event, KEPT, None):
+            self.kept.add(event.counts)
+
+    def _discarded(self, record: Recorded, event: TrajectoryDiscarded) -> None:
+        self._ended(record, event, DISCARDED, event.reason)
+
+    def _failed(self, record: Recorded, event: PromptFailed) -> None:
+        self._ended(record, event, FAILED, event.error_class)
+
+    def _ended(self, record: Recorded, event: _Boundary, outcome: str, reason: str | None) -> bool:
+        unit = self.units.get(event.unit)
+        if unit is None or not _may_end(unit, event.attempt):
+            self.unexplained += 1
+            return False
+        self._close(event.unit)
+        self._move(unit, outcome, reason)
+        unit.attempt = event.attempt
+        unit.boundary = record.sequence
+        return True
+
+    def _restored(self, _: Recorded, event: TrajectoryRestored) -> None:
+        unit = self.units.get(event.unit)
+        if unit is None or unit.outcome not in {KEPT, DISCARDED}:
+            self.unexplained += 1
+            return
+        was_kept = unit.outcome == KEPT
+        self._move(unit, KEPT if event.kept else DISCARDED, event.reason)
+        if was_kept != event.kept:
+            self.kept.add(event.counts, 1 if event.kept else -1)
+
+    def _move(self, unit: Unit, outcome: str, reason: str | None = None) -> None:
+        """The unit has another outcome now; the counts follow."""
+        self._count(unit, -1)
+        unit.outcome = outcome
+        unit.reason = None if reason is None or outcome == KEPT else sys.intern(reason)
+        self._count(unit, 1)
+
+    def _count(self, unit: Unit, sign: int) -> None:
+        self.counts[unit.outcome] += sign
+        if unit.outcome == WITHDRAWN:
+            self.counts["total"] -= sign
+        elif unit.outcome == DISCARDED:
+            self.filtered_by_reason[unit.reason or ""] += sign
+        elif unit.outcome == FAILED:
+            self.failed_by_class[unit.reason or ""] += sign
+
+    _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Recorded, Any], None]]] = {
+        RunStarted: RunFacts.run_started,
+        SettingsChanged: RunFacts.settings_changed,
+        SessionOpened: RunFacts.session_opened,
+        SessionClosed: RunFacts.session_closed,
+        RunFinished: RunFacts.run_finished,
+        PromptsPlanned: _prompts_planned,
+        RowsSkipped: _rows_skipped,
+        PromptsWithdrawn: _prompts_withdrawn,
+        PromptStarted: _prompt_started,
+        AttemptSuperseded: _attempt_superseded,
+        BudgetReserved: _reserved,
+        ModelAnswered: _answered,
+        ModelCallFailed: _call_failed,
+        ToolStarted: _tool_started,
+        ToolFinished: _tool_finished,
+        TrajectoryCompleted: _completed,
+        TrajectoryDiscarded: _discarded,
+        TrajectoryRestored: _restored,
+        PromptFailed: _failed,
+        BudgetExhausted: RunFacts.budget_exhausted,
+    }
+
+    # Whose money moved is the ledger's to say: it comes in through `book`.
+    _IGNORED: ClassVar = require_answers(
+        "BatchState", _HANDLERS, [BudgetSpent, BudgetReleased, SpendInDoubt, SpendCorrected, BudgetChanged]
+    )
+
+
+def _may_end(unit: Unit, attempt: int) -> bool:
+    # An attempt may end without having begun: a row that cannot even be tried.
+    if unit.outcome == OPEN:
+        return attempt == unit.attempt
+    return unit.outcome == PENDING and attempt > unit.attempt

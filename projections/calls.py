@@ -1,0 +1,93 @@
+"""One call's money while it is not settled, and sums over many calls."""
+
+import msgspec
+
+from eventlog.events import Usage
+
+from .conversation import NO_USAGE, add_usage
+
+
+class Sums(msgspec.Struct, gc=False):
+    """Sums over calls, in nano-USD and tokens.
+
+    `calls` are those that cost something or may have: settled + in doubt + reserved. `unpriced` counts those
+    of them whose cost (or, unsettled, whose bound) is not known, so that it is in no sum. `usage` is what
+    settled calls reported, null where none did.
+    """
+
+    settled_nano_usd: int = 0
+    in_doubt_nano_usd: int = 0
+    reserved_nano_usd: int = 0
+    calls: int = 0
+    settled_calls: int = 0
+    unpriced: int = 0
+    settled_tokens: int = 0
+    in_doubt_tokens: int = 0
+    reserved_tokens: int = 0
+    usage: Usage = NO_USAGE
+
+    def reserve(self, call: "Call") -> None:
+        """A call was reserved."""
+        self.calls += 1
+        self.reserved_tokens += call.bound_tokens
+        if call.bound_nano_usd is None:
+            self.unpriced += 1
+        else:
+            self.reserved_nano_usd += call.bound_nano_usd
+
+    def unreserve(self, call: "Call") -> None:
+        """A call is reserved no more; it still counts among `calls`."""
+        self.reserved_tokens -= call.bound_tokens
+        if call.bound_nano_usd is None:
+            self.unpriced -= 1
+        else:
+            self.reserved_nano_usd -= call.bound_nano_usd
+
+    def doubt(self, call: "Call") -> None:
+        """A call that is counted among `calls` went in doubt."""
+        self.in_doubt_tokens += call.bound_tokens
+        if call.bound_nano_usd is None:
+            self.unpriced += 1
+        else:
+            self.in_doubt_nano_usd += call.bound_nano_usd
+
+    def undoubt(self, call: "Call") -> None:
+        """A call is in doubt no more; it still counts among `calls`."""
+        self.in_doubt_tokens -= call.bound_tokens
+        if call.bound_nano_usd is None:
+            self.unpriced -= 1
+        else:
+            self.in_doubt_nano_usd -= call.bound_nano_usd
+
+    def settle(self, cost_nano_usd: int | None) -> None:
+        """A call that is counted among `calls` was settled."""
+        self.settled_calls += 1
+        if cost_nano_usd is None:
+            self.unpriced += 1
+        else:
+            self.settled_nano_usd += cost_nano_usd
+
+    def use(self, usage: Usage) -> None:
+        """A settled call used tokens."""
+        self.usage = add_usage(self.usage, usage)
+        self.settled_tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+class Call(msgspec.Struct, gc=False):
+    """A call that was reserved: whose it is, when it was reserved, and the most it can cost.
+
+    `request` is the digest of its body; `bound_nano_usd` is null where no price is known; `bound_tokens` is
+    the bound of input and output together, as far as known. `groups` are the sums that it counts in.
+    """
+
+    name: str
+    unit: str
+    attempt: int
+    role: str
+    model: str
+    session: int
+    reserved_ns: int
+    request: bytes
+    bound_nano_usd: int | None
+    bound_tokens: int
+    groups: tuple[Sums, ...]

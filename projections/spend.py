@@ -1,0 +1,237 @@
+"""The ledger: every call's money, from its reservation to what it really cost.
+
+Amounts are nano-USD. The promise that it watches: settled + in doubt + reserved stays within the cap whenever
+a reservation is granted.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from eventlog.events import (
+    AttemptSuperseded,
+    BudgetChanged,
+    BudgetExhausted,
+    BudgetReleased,
+    BudgetReserved,
+    BudgetSpent,
+    Event,
+    ModelAnswered,
+    ModelCallFailed,
+    PromptFailed,
+    PromptsPlanned,
+    PromptStarted,
+    PromptsWithdrawn,
+    Recorded,
+    RowsSkipped,
+    RunFinished,
+    RunStarted,
+    SessionClosed,
+    SessionOpened,
+    SettingsChanged,
+    SpendCorrected,
+    SpendInDoubt,
+    ToolFinished,
+    ToolStarted,
+    TrajectoryCompleted,
+    TrajectoryDiscarded,
+    TrajectoryRestored,
+)
+
+from .calls import Call, Sums
+from .exhaustive import require_answers
+from .money import usd
+
+CAPS = ("usd", "tokens", "calls")
+
+_Key = TypeVar("_Key")
+
+
+class Booking(NamedTuple):
+    """An event moved a call's money: `settled_nano_usd` more is settled (negative: less)."""
+
+    call: Call
+    settled_nano_usd: int
+
+
+class Ledger:
+    """All calls' money.
+
+    `reserved` and `in_doubt` are the calls that stand so, by call id; `total` sums up all calls, and
+    `by_session`, `by_model` and `by_role` the same by what they are named for (a call belongs to the session
+    that sent it). `caps` are those in force: ``usd`` in nano-USD, ``tokens``, ``calls``, and others that are
+    not watched here. `corrected` remembers what a person settled. `unreserved` counts settlements, releases
+    and doubts of calls that were not reserved (or had ended before); `over_bound` counts calls that cost more
+    than their bound. `past_cap` counts reservations that were granted past a cap; `past_cap_example` is one.
+    """
+
+    def __init__(self) -> None:
+        self.reserved: dict[str, Call] = {}
+        self.in_doubt: dict[str, Call] = {}
+        self.corrected: dict[str, Booking] = {}
+        self.total = Sums()
+        self.by_session: dict[int, Sums] = {}
+        self.by_model: dict[str, Sums] = {}
+        self.by_role: dict[str, Sums] = {}
+        self.caps: dict[str, Any] = {}
+        self.released_calls = 0
+        self.unreserved = 0
+        self.over_bound = 0
+        self.granted = 0
+        self.past_cap = 0
+        self.past_cap_example: str | None = None
+
+    def apply(self, record: Recorded) -> Booking | None:
+        """Fold one record. The booking says whose money moved; null where none did."""
+        handler = self._HANDLERS.get(type(record.event))
+        return None if handler is None else handler(self, record, record.event)
+
+    @property
+    def committed_nano_usd(self) -> int:
+        """The most that can have been spent: settled + in doubt + reserved."""
+        return self.total.settled_nano_usd + self.total.in_doubt_nano_usd + self.total.reserved_nano_usd
+
+    @property
+    def committed_tokens(self) -> int:
+        """The most tokens that can have been used, as far as bounds are known."""
+        total = self.total
+        return total.settled_tokens + total.in_doubt_tokens + total.reserved_tokens
+
+    @property
+    def committed_calls(self) -> int:
+        """Calls that cost something or may have: settled, in doubt and reserved ones."""
+        return self.total.calls
+
+    def left(self, cap: str) -> int | None:
+        """What is left under one of `CAPS`; null where there is no such cap, negative where it was passed."""
+        limit = self.caps.get(cap)
+        if limit is None:
+            return None
+        used = {
+            "usd": self.committed_nano_usd,
+            "tokens": self.committed_tokens,
+            "calls": self.committed_calls,
+        }
+        return int(limit) - used[cap]
+
+    def _reserve(self, record: Recorded, event: BudgetReserved) -> None:
+        call = Call(
+            event.call, event.unit, event.attempt, event.role, event.model, record.session, record.time_ns,
+            event.request, event.bound_nano_usd, event.bound_input_tokens + (event.bound_output_tokens or 0),
+            self._groups(record.session, event.model, event.role),
+        )  # fmt: skip
+        if call.name in self.reserved or call.name in self.in_doubt:
+            self.unreserved += 1
+            return
+        self.reserved[call.name] = call
+        for sums in call.groups:
+            sums.reserve(call)
+        self.granted += 1
+        if self.caps:
+            self._check_caps(record, call)
+
+    def _groups(self, session: int, model: str, role: str) -> tuple[Sums, ...]:
+        return (
+            self.total,
+            _group(self.by_session, session),
+            _group(self.by_model, model),
+            _group(self.by_role, role),
+        )
+
+    def _check_caps(self, record: Recorded, call: Call) -> None:
+        for cap in CAPS:
+            left = self.left(cap)
+            if left is None or left >= 0:
+                continue
+            self.past_cap += 1
+            if self.past_cap_example is None:
+                over = usd(-left) + " USD" if cap == "usd" else f"{-left} {cap}"
+                self.past_cap_example = f"sequence {record.sequence}: call {call.name} went {over} past it"
+
+    def _spent(self, record: Recorded, event: BudgetSpent) -> Booking:
+        call = self._end(record, event.call)
+        cost = event.cost_nano_usd
+        if cost is not None and call.bound_nano_usd is not None and cost > call.bound_nano_usd:
+            self.over_bound += 1
+        for sums in call.groups:
+            sums.settle(cost)
+            sums.use(event.usage)
+        return Booking(call, cost or 0)
+
+    def _released(self, record: Recorded, event: BudgetReleased) -> Booking:
+        call = self._end(record, event.call)
+        for sums in call.groups:
+            sums.calls -= 1
+        self.released_calls += 1
+        return Booking(call, 0)
+
+    def _doubted(self, record: Recorded, event: SpendInDoubt) -> Booking:
+        call = self._end(record, event.call)
+        if event.bound_nano_usd is not None:
+            call.bound_nano_usd = event.bound_nano_usd
+        if event.bound_tokens is not None:
+            call.bound_tokens = event.bound_tokens
+        self.in_doubt[call.name] = call
+        for sums in call.groups:
+            sums.doubt(call)
+        return Booking(call, 0)
+
+    def _correct(self, record: Recorded, event: SpendCorrected) -> Booking:
+        before = self.corrected.get(event.call)
+        if before is None:
+            call, change = self._end(record, event.call), event.cost_nano_usd
+            for sums in call.groups:
+                sums.settle(change)
+        else:
+            call, change = before.call, event.cost_nano_usd - before.settled_nano_usd
+            for sums in call.groups:
+                sums.settled_nano_usd += change
+        self.corrected[event.call] = Booking(call, event.cost_nano_usd)
+        return Booking(call, change)
+
+    def _end(self, record: Recorded, name: str) -> Call:
+        """The call, taken out of where it was. One that nobody reserved is counted, and made up."""
+        call = self.reserved.pop(name, None)
+        if call is not None:
+            for sums in call.groups:
+                sums.unreserve(call)
+            return call
+        call = self.in_doubt.pop(name, None)
+        if call is not None:
+            for sums in call.groups:
+                sums.undoubt(call)
+            return call
+        self.unreserved += 1
+        groups = self._groups(record.session, "", "")
+        for sums in groups:
+            sums.calls += 1
+        return Call(name, "", 0, "", "", record.session, record.time_ns, b"", None, 0, groups)
+
+    def _budget_changed(self, _: Recorded, event: BudgetChanged) -> None:
+        self.caps = {name: cap for name, cap in event.now.items() if cap is not None}
+
+    _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Recorded, Any], Booking | None]]] = {
+        BudgetReserved: _reserve,
+        BudgetSpent: _spent,
+        BudgetReleased: _released,
+        SpendInDoubt: _doubted,
+        SpendCorrected: _correct,
+        BudgetChanged: _budget_changed,
+    }
+
+    _IGNORED: ClassVar = require_answers(
+        "Ledger",
+        _HANDLERS,
+        [
+            AttemptSuperseded, BudgetExhausted, ModelAnswered, ModelCallFailed, PromptFailed, PromptStarted,
+            PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, RunStarted, SessionClosed,
+            SessionOpened, SettingsChanged, ToolFinished, ToolStarted, TrajectoryCompleted,
+            TrajectoryDiscarded, TrajectoryRestored,
+        ],
+    )  # fmt: skip
+
+
+def _group(groups: dict[_Key, Sums], key: _Key) -> Sums:
+    sums = groups.get(key)
+    if sums is None:
+        sums = groups[key] = Sums()
+    return sums
