@@ -1,0 +1,161 @@
+"""One attempt at one prompt, from where it stands to its boundary: step, act, record, step again."""
+
+from typing import NamedTuple
+
+from eventlog.events import Event, PromptFailed, PromptStarted
+from projections import Attempt
+
+from ..bounds import request_bound
+from ..effects.backoff import backoff_s
+from ..effects.clock import monotonic
+from ..effects.limiter import Limiter
+from ..journal import Journal
+from ..ledger import Order
+from ..loop import Caller
+from ..prices import Price
+from .control import Control, Ending
+from .decide import Brief, Finish, RunTools, failed, next_step
+from .providers import Verdict
+from .request import endpoint_host, request_digest
+from .tool_calls import ToolRunner
+
+TRIES_BEFORE_FIRST_SUCCESS = 2
+"""An endpoint that never answered and twice refuses the connection is not there: the run stops."""
+
+
+class Services(NamedTuple):
+    """What an attempt acts through; shared by all attempts of a run."""
+
+    journal: Journal
+    caller: Caller
+    limiter: Limiter
+    control: Control
+    tools: ToolRunner
+    price: Price | None
+
+
+class AttemptRunner:
+    """Works on one attempt until its boundary, or until the run is told to end.
+
+    `started`, where given, is not yet recorded: it goes into the log with the attempt's first event.
+    """
+
+    def __init__(self, services: Services, unit: str, brief: Brief, started: PromptStarted | None) -> None:
+        self._s = services
+        self._unit = unit
+        self._brief = brief
+        self._started = started
+        self._deadline = monotonic() + brief.settings.prompt_timeout
+        self._tries = 0
+
+    async def run(self) -> None:
+        """Step until the attempt has ended. Returns early, the attempt left open, when the run is told to end."""
+        while not self._s.control.stopping:
+            attempt = self._attempt()
+            if self._left() <= 0:
+                await self._end(self._timed_out(attempt))
+                return
+            step = next_step(attempt, self._brief)
+            if isinstance(step, Finish):
+                await self._end(step.event)
+                return
+            if isinstance(step, RunTools):
+                await self._s.tools.run(attempt, step, self._brief, self._left())
+            elif not await self._send(attempt, step.body):
+                return
+
+    async def _send(self, attempt: Attempt, body: bytes) -> bool:
+        """Send one request once; true if the attempt goes on."""
+        await self._pass_gate()
+        if self._s.control.stopping:
+            return False
+        settings, first = self._brief.settings, self._take_started()
+        order = Order(self._unit, attempt.attempt, "rollout", settings.model, endpoint_host(settings))
+        bound = request_bound(body, self._s.price, max_tokens=settings.max_tokens)
+        timeout = min(settings.request_timeout, self._left())
+        verdict = await self._s.caller.complete(order, body, request_digest(body), bound, timeout, first)
+        return await self._after(verdict)
+
+    async def _after(self, verdict: Verdict) -> bool:
+        """What a verdict on a call means for the attempt; true if the attempt goes on."""
+        match verdict.kind:
+            case "answer":
+                self._tries = 0
+            case "pause":
+                self._pause(verdict)
+            case "retry":
+                return await self._retry(verdict)
+            case "fail_prompt":
+                await self._fail(verdict)
+                return False
+            case "quota":
+                self._s.control.stop(Ending("paused", 4, f"the provider's quota is used up: {verdict.message}"))
+                return False
+            case "stop_run":
+                self._s.control.stop(Ending("failed", 1, self._stop_reason(verdict)))
+                return False
+        return True
+
+    def _pause(self, verdict: Verdict) -> None:
+        """Hold the whole run back. Waiting as told does not use up the retries."""
+        if verdict.wait_ms is None:
+            wait_s = backoff_s(self._tries)
+            self._tries += 1
+        else:
+            wait_s = verdict.wait_ms / 1000
+        self._s.limiter.pause_until(wait_s)
+
+    async def _retry(self, verdict: Verdict) -> bool:
+        self._tries += 1
+        nobody_there = verdict.error_class == "connection" and verdict.billed == "no"
+        allowed = self._brief.settings.retries
+        if nobody_there and not self._s.caller.any_success:
+            allowed = min(allowed, TRIES_BEFORE_FIRST_SUCCESS - 1)
+        if self._tries > allowed:
+            if nobody_there:
+                self._s.control.stop(Ending("failed", 1, self._stop_reason(verdict)))
+            else:
+                await self._fail(verdict)
+            return False
+        await self._s.control.sleep(min(backoff_s(self._tries - 1), max(self._left(), 0.0)))
+        return True
+
+    async def _pass_gate(self) -> None:
+        """Wait while the run is paused; a wait that a provider asked for does not count against the prompt."""
+        before = monotonic()
+        await self._s.limiter.pass_gate(self._s.control.sleep, lambda: self._s.control.stopping)
+        self._deadline += monotonic() - before
+
+    async def _fail(self, verdict: Verdict) -> None:
+        attempt = self._attempt()
+        retryable = verdict.retryable
+        await self._end(
+            failed(attempt, verdict.error_class, verdict.message, verdict.status, retryable=retryable)
+        )
+
+    async def _end(self, event: Event) -> None:
+        first = self._take_started()
+        await self._s.journal.record(*([first, event] if first is not None else [event]))
+
+    def _attempt(self) -> Attempt:
+        if self._started is not None:
+            return Attempt.start(self._started, 0, self._s.journal.session)
+        return self._s.journal.state.batch.open[self._unit]
+
+    def _take_started(self) -> PromptStarted | None:
+        started, self._started = self._started, None
+        return started
+
+    def _left(self) -> float:
+        return self._deadline - monotonic()
+
+    def _timed_out(self, attempt: Attempt) -> PromptFailed:
+        limit = self._brief.settings.prompt_timeout
+        return failed(attempt, "prompt_timeout", f"not done within {limit:g} s (--prompt-timeout)", None, retryable=True)
+
+    def _stop_reason(self, verdict: Verdict) -> str:
+        settings = self._brief.settings
+        where = settings.base_url or "the embedded model"
+        if verdict.error_class == "auth":
+            return f"{where} refused the key in {settings.api_key_env}: {verdict.message}"
+        return f"{where}: {verdict.message}"

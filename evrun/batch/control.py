@@ -1,0 +1,41 @@
+"""How a run is told to end, and by whom: a signal, a provider that refuses everybody, a quota, a failed log."""
+
+from typing import NamedTuple
+
+import anyio
+
+
+class Ending(NamedTuple):
+    """Why a run ends before its work is done: state "interrupted", "paused" or "failed", exit code, one line."""
+
+    state: str
+    exit_code: int
+    reason: str
+
+
+class Control:
+    """The one switch that all workers watch. The first reason counts."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        self.ending: Ending | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """True once nothing new may be started."""
+        return self.ending is not None
+
+    def stop(self, ending: Ending) -> None:
+        """Start nothing new; calls in flight finish."""
+        if self.ending is None:
+            self.ending = ending
+            self._event.set()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, or return early when the run is told to end."""
+        with anyio.move_on_after(seconds):
+            await self._event.wait()
+
+    async def stopped(self) -> None:
+        """Return when the run is told to end."""
+        await self._event.wait()

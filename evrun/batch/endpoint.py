@@ -1,0 +1,52 @@
+"""Which endpoint and which model a run talks to."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from ..effects.llm import Endpoint, LlmClient
+from ..effects.local_model import LocalModel
+from ..errors import RunFailed, UsageFault
+from .options import LOCAL_MODEL, api_key
+from .settings import Settings
+
+
+async def choose_model(settings: Settings, environment: Mapping[str, str]) -> Settings:
+    """The settings with a model: where none was named, the endpoint's only one.
+
+    Raises:
+        UsageFault: the endpoint lists none or several; they are named.
+        RunFailed: the endpoint cannot be asked.
+    """
+    if settings.model:
+        return settings
+    async with client_for(settings, environment) as client:
+        names = await client.models()
+    if len(names) != 1:
+        listed = f"lists {len(names)}: {', '.join(names[:20])}" if names else "lists none"
+        raise UsageFault(f"no model named, and {settings.base_url} {listed}", hint="choose one with --model")
+    return msgspec.structs.replace(settings, model=names[0])
+
+
+def client_for(settings: Settings, environment: Mapping[str, str]) -> LlmClient:
+    """A client of the settings' endpoint (which must have a URL)."""
+    assert settings.base_url is not None
+    endpoint = Endpoint(settings.base_url, api_key(settings, environment), {})
+    return LlmClient(endpoint, connections=settings.concurrency, timeout_s=settings.request_timeout)
+
+
+@asynccontextmanager
+async def open_client(settings: Settings, environment: Mapping[str, str]) -> AsyncIterator[LlmClient]:
+    """The client of a run; for the embedded model its server is started first, and ended afterwards."""
+    if settings.model != LOCAL_MODEL:
+        async with client_for(settings, environment) as client:
+            yield client
+        return
+    async with LocalModel(parallel=settings.concurrency) as model:
+        endpoint = Endpoint(model.base_url, None, {})
+        async with LlmClient(
+            endpoint, connections=settings.concurrency, timeout_s=settings.request_timeout
+        ) as client:
+            yield client

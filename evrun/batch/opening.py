@@ -1,0 +1,161 @@
+"""Opening a run: a new one, or one that goes on. What can be refused is refused before anything is written."""
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from eventlog.events import (
+    Event,
+    InputDigest,
+    PromptsWithdrawn,
+    RowsSkipped,
+    RunStarted,
+    SessionOpened,
+    SettingsChanged,
+    SpendInDoubt,
+    TrajectoryCompleted,
+    TrajectoryDiscarded,
+    decode_event,
+)
+from eventlog.storage import LogReader, LogWriter, log_exists
+from projections import BatchState, Ledger
+
+from ..effects.clock import now_ns, random_bytes
+from ..errors import UsageFault
+from ..tools import definitions, distribution_toolsets
+from ..versions import versions
+from .dataset import read_dataset, refuse_bad_lines
+from .decide import rejudge
+from .options import Options
+from .plan import Comparison, Numbering, Scan, compare, plan, scan
+from .settings import Settings, changes_between, settings_from_record, settings_record
+
+WITHDRAWN_CHUNK = 1000
+
+
+def check_name_is_free(options: Options) -> bool:
+    """Whether the run is there already; refuses a used name without `--resume`, and a resume of nothing.
+
+    Raises:
+        UsageFault: with the ways on.
+    """
+    there = log_exists(options.directory / "log")
+    if there and not options.resume:
+        raise UsageFault(
+            f"{options.directory} holds a run already",
+            hint=f"go on with it: evrun run --run-name {options.run_name} --resume; or choose another --run-name",
+        )
+    if not there and options.dataset is None:
+        found = f"{options.directory} holds no run, and no dataset was given"
+        raise UsageFault(
+            f"nothing to resume: {found}" if options.resume else f"no dataset: {found}",
+            hint=f"evrun run DATASET --run-name {options.run_name}",
+        )
+    return there
+
+
+def scan_dataset(path: Path, settings: Settings, *, skip_bad_rows: bool) -> Scan:
+    """Read a dataset through once.
+
+    Raises:
+        DatasetFault: bad lines, all of them listed (unless they may be skipped).
+        UsageFault: no such file, or no usable row.
+    """
+    found = scan(read_dataset(path), settings.max_samples)
+    if not skip_bad_rows:
+        refuse_bad_lines(found.bad, path)
+    if not found.identities:
+        raise UsageFault(f"{path}: no usable row", hint="give a JSONL file with a prompt on each line")
+    return found
+
+
+def open_writer(directory: Path, warn: Callable[[str], None]) -> LogWriter:
+    """Open a run's log for writing. Nothing is written before the first event.
+
+    Raises:
+        LogLocked, LogRefused: somebody else works on it, or it is not whole.
+    """
+    holder = {"host": socket.gethostname(), "run": directory.name}
+    return LogWriter.open(
+        directory / "log", clock_ns=now_ns, random_bytes=random_bytes, holder=holder, warn=warn
+    )
+
+
+def opened(session: int, pid: int) -> SessionOpened:
+    """The event by which a session introduces itself."""
+    return SessionOpened(session, pid, socket.gethostname(), versions()["evrun"])
+
+
+def started(options: Options, settings: Settings, scanned: Scan) -> RunStarted:
+    """The event that begins a new run."""
+    inputs = [InputDigest("dataset rows", scanned.sha256, scanned.size_bytes, settings.dataset)]
+    return RunStarted(
+        "batch", options.run_name, settings_record(settings), run_toolsets(settings), versions(), inputs
+    )
+
+
+def run_toolsets(settings: Settings) -> dict[str, list[dict[str, object]]]:
+    """The tool definitions that a run may use, by toolset."""
+    names = settings.toolsets
+    return definitions(distribution_toolsets(settings.distribution) if names is None else names)
+
+
+def changed(batch: BatchState, settings: Settings) -> SettingsChanged | None:
+    """What a resume changes against the record; null: nothing."""
+    changes = changes_between(settings_from_record(batch.settings), settings)
+    toolsets = run_toolsets(settings)
+    renewed = toolsets if toolsets != batch.toolsets else None
+    return SettingsChanged(changes, renewed) if changes or renewed is not None else None
+
+
+def orphaned(ledger: Ledger) -> list[Event]:
+    """Doubts about all calls that earlier sessions reserved and never settled."""
+    reason = "the session that reserved it ended before its outcome was recorded"
+    return [
+        SpendInDoubt(call.name, reason, call.bound_nano_usd, call.bound_tokens)
+        for call in ledger.reserved.values()
+    ]
+
+
+def first_plan(path: Path, settings: Settings, scanned: Scan) -> Iterator[Event]:
+    """The events that plan a new run."""
+    if scanned.bad:
+        yield RowsSkipped([tuple(line) for line in scanned.bad])
+    yield from plan(
+        read_dataset(path), None, Numbering(0, 1, settings.batch_size), settings.samples, settings.max_samples
+    )
+
+
+def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparison:
+    """A dataset against what was planned."""
+    planned = ((name, unit.outcome == "withdrawn") for name, unit in batch.units.items())
+    return compare(scanned, planned, settings.samples)
+
+
+def further_plan(path: Path, settings: Settings, batch: BatchState, compared: Comparison) -> Iterator[Event]:
+    """The events that bring a plan up to a dataset: gone rows are withdrawn, new ones get new batches."""
+    for start in range(0, len(compared.gone), WITHDRAWN_CHUNK):
+        yield PromptsWithdrawn(compared.gone[start : start + WITHDRAWN_CHUNK])
+    if compared.new or not batch.plan_complete:
+        index = max((unit.index for unit in batch.units.values()), default=-1) + 1
+        numbering = Numbering(index, batch.batches + 1, settings.batch_size)
+        yield from plan(read_dataset(path), compared.new, numbering, settings.samples, settings.max_samples)
+
+
+def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterator[Event]:
+    """What today's quality rules change about trajectories that were decided before: no call, only events."""
+    for name, unit in batch.units.items():
+        if unit.outcome not in {"kept", "discarded"}:
+            continue
+        boundary = decode_event(reader.read_one(unit.boundary).payload)
+        if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
+            event = rejudge(name, settings, boundary.counts, unit.reason)
+            if event is not None:
+                yield event
+
+
+def units_to_retry(batch: BatchState, options: Options) -> Iterable[str]:
+    """Finished units that this resume gives another attempt."""
+    outcomes = {"failed"} if options.retry_failed else set()
+    outcomes |= {"discarded"} if options.retry_discarded else set()
+    return [name for name, unit in batch.units.items() if unit.outcome in outcomes]

@@ -1,0 +1,181 @@
+"""What somebody asked for: options as given, null where not given, and how they become settings.
+
+Precedence on a new run: option, environment, default. On a resume: option, what the log recorded, environment.
+"""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..errors import UsageFault
+from ..tools import distribution_names, toolset_names
+from .settings import PROVIDER_SORTS, REASONING_EFFORTS, Settings
+
+RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+LOCAL_MODEL = "local"
+
+
+class Options(msgspec.Struct, kw_only=True):
+    """The options of `evrun run`; null means: not given. Names and units are those of `Settings`."""
+
+    run_name: str
+    output_dir: Path = Path("data")
+    resume: bool = False
+    retry_failed: bool = False
+    retry_discarded: bool = False
+    skip_bad_rows: bool = False
+    dataset: Path | None = None
+    prefill_messages_file: Path | None = None
+    given: dict[str, Any] = {}
+
+    @property
+    def directory(self) -> Path:
+        """Where the run lives."""
+        return self.output_dir / self.run_name
+
+
+def check_run_name(name: str) -> None:
+    """Refuse a run name that could not be a plain directory name.
+
+    Raises:
+        UsageFault: with what was found and what is expected.
+    """
+    if not name or name.startswith(".") or not RUN_NAME_LETTERS.issuperset(name):
+        raise UsageFault(
+            f"--run-name {name!r}: expected letters, digits, '.', '_' and '-', not beginning with '.'",
+            hint="for example --run-name my_first_run",
+        )
+
+
+def resolve(options: Options, recorded: Settings | None, environment: Mapping[str, str]) -> Settings:
+    """The settings in force. `model` may still be empty: then the endpoint is asked (`endpoint.choose_model`).
+
+    Raises:
+        UsageFault: a value that cannot be honoured, with what is expected.
+    """
+    given = {name: value for name, value in options.given.items() if value is not None}
+    if options.prefill_messages_file is not None:
+        given["prefill"] = read_prefill(options.prefill_messages_file)
+    if options.dataset is not None:
+        given["dataset"] = str(options.dataset)
+    base = msgspec.to_builtins(recorded) if recorded is not None else _from_environment(environment)
+    values = {"dataset": "", "model": "", **base, **given}
+    if values["model"] == LOCAL_MODEL:
+        values["base_url"] = None
+    elif not values.get("base_url"):
+        values["base_url"] = environment.get("OPENAI_BASE_URL") or None
+    settings = msgspec.convert(values, Settings)
+    _check(settings)
+    return settings
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    model = environment.get("EVRUN_MODEL")
+    return {"model": model} if model else {}
+
+
+def read_prefill(path: Path) -> list[dict[str, Any]]:
+    """The messages of a prefill file: a JSON array of objects with role and content.
+
+    Raises:
+        UsageFault: the file cannot be read or is something else.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UsageFault(f"--prefill-messages-file {path}: {error}", hint="give a JSON array of messages") from error
+    if not isinstance(value, list) or not all(isinstance(m, dict) and "role" in m and "content" in m for m in value):
+        raise UsageFault(
+            f"--prefill-messages-file {path}: expected a JSON array of objects with role and content",
+            hint='for example [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]',
+        )
+    return value
+
+
+def _check(settings: Settings) -> None:
+    _check_numbers(settings)
+    _check_choices(settings)
+    _check_endpoint(settings)
+    if settings.agent != "chat":
+        raise UsageFault(f"--agent {settings.agent}: only the built-in agent 'chat' is there in this version")
+
+
+def _check_numbers(settings: Settings) -> None:
+    whole = {name: getattr(settings, name) for name in ("batch_size", "samples", "concurrency", "max_turns")}
+    whole |= {name: getattr(settings, name) for name in ("max_tokens", "max_samples")}
+    for name, value in whole.items():
+        if value is not None and value < 1:
+            raise UsageFault(f"--{name.replace('_', '-')} {value}: expected a whole number of at least 1")
+    if settings.retries < 0:
+        raise UsageFault(f"--retries {settings.retries}: expected 0 or more")
+    for name in ("prompt_timeout", "request_timeout"):
+        value = getattr(settings, name)
+        if not (math.isfinite(value) and value > 0):
+            raise UsageFault(f"--{name.replace('_', '-')} {value}: expected seconds, more than 0")
+    _check_range("temperature", settings.temperature, 0, math.inf)
+    _check_range("top-p", settings.top_p, 0, 1)
+
+
+def _check_range(name: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and not (low <= value <= high and math.isfinite(value)):
+        raise UsageFault(f"--{name} {value}: expected a number from {low:g} to {high:g}")
+
+
+def _check_choices(settings: Settings) -> None:
+    _check_choice("reasoning-effort", settings.reasoning_effort, REASONING_EFFORTS)
+    _check_choice("provider-sort", settings.provider_sort, PROVIDER_SORTS)
+    _check_choice("distribution", settings.distribution, distribution_names())
+    for name in settings.toolsets or []:
+        _check_choice("toolsets", name, toolset_names())
+
+
+def _check_choice(name: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise UsageFault(f"--{name} {value}: expected one of {', '.join(known)}")
+
+
+def _check_endpoint(settings: Settings) -> None:
+    if settings.model == LOCAL_MODEL:
+        if settings.reasoning_effort not in {None, "none"}:
+            raise UsageFault(
+                f"--reasoning-effort {settings.reasoning_effort}: the embedded model cannot reason",
+                hint="leave the option out, or use another model",
+            )
+        return
+    if settings.base_url is None:
+        raise UsageFault(
+            "no endpoint: expected --base-url or OPENAI_BASE_URL, found neither",
+            hint="name one, or use --model local for the embedded model",
+        )
+    parts = urlsplit(settings.base_url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageFault(f"--base-url {settings.base_url}: expected a URL such as http://127.0.0.1:8000/v1")
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL's host is this machine."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def api_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The API key of the endpoint, from the environment only.
+
+    Raises:
+        UsageFault: an endpoint that is not on this machine, and no key.
+    """
+    if settings.model == LOCAL_MODEL or settings.base_url is None:
+        return None
+    key = environment.get(settings.api_key_env) or None
+    if key is None and not is_loopback(settings.base_url):
+        raise UsageFault(
+            f"no API key: the environment variable {settings.api_key_env} is not set",
+            hint=f"export {settings.api_key_env}=…, or name another variable with --api-key-env",
+        )
+    return key

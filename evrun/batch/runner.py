@@ -1,0 +1,123 @@
+"""The batch runner: so many workers, one queue of units, one switch to end it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import msgspec
+
+from eventlog.events import PromptStarted
+from projections import RowSource, Views
+
+from ..effects.clock import monotonic
+from ..journal import Journal
+from ..tools import draw_toolsets, find_tool
+from .attempt import AttemptRunner, Services
+from .decide import Brief, reason_to_supersede, superseded
+from .request import unit_seed
+from .settings import Settings, settings_digest
+
+VIEW_INTERVAL_S = 0.25
+GRACE_S = 30.0
+"""So long calls in flight may take after the run was told to end."""
+
+
+class BatchRunner:
+    """Works on all open and pending units of a run until they are done or the run is told to end."""
+
+    def __init__(self, services: Services, settings: Settings, views: Views, rows: RowSource) -> None:
+        self._s = services
+        self._settings = settings
+        self._digest = settings_digest(settings)
+        self._views = views
+        self._rows = rows
+        self._batch = services.journal.state.batch
+
+    async def run(self, watch: Callable[[], None]) -> None:
+        """Run until nothing is left to do or the run is told to end, and calls in flight have ended.
+
+        `watch` is called a few times a second, to show progress. Errors come as an exception group; one of
+        `eventlog.errors.AppendError` means that the log cannot be written.
+        """
+        queue = self._queue()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_views, watch)
+            async with anyio.create_task_group() as workers:
+                group.start_soon(self._end_in_time, workers.cancel_scope)
+                for _ in range(self._settings.concurrency):
+                    workers.start_soon(self._worker, queue)
+            group.cancel_scope.cancel()
+
+    def _queue(self) -> Iterator[str]:
+        """Units to work on: those that an earlier session left open first, then the pending ones as planned.
+
+        Names are taken at once, because the fold changes while the run goes on.
+        """
+        left_open = list(self._batch.open)
+        pending = [name for name, unit in self._batch.units.items() if unit.outcome == "pending"]
+        yield from left_open
+        yield from pending
+
+    async def _worker(self, queue: Iterator[str]) -> None:
+        for unit in queue:
+            if self._s.control.stopping:
+                return
+            await self._work_on(unit)
+
+    async def _work_on(self, unit: str) -> None:
+        brief = self._brief(unit)
+        attempt = self._batch.open.get(unit)
+        if attempt is not None:
+            there = self._s.tools.directory(unit, attempt.attempt).is_dir()
+            brief = msgspec.structs.replace(brief, tools=self._tools(attempt.toolsets))
+            reason = reason_to_supersede(attempt, brief, self._digest, safe_to_repeat, directory_there=there)
+            if reason is None:
+                await AttemptRunner(self._s, unit, brief, None).run()
+                return
+            await self._s.journal.record(superseded(attempt, reason))
+        toolsets = self._draw(unit)
+        brief = msgspec.structs.replace(brief, tools=self._tools(toolsets))
+        started = PromptStarted(unit, self._batch.units[unit].attempt + 1, toolsets, self._digest)
+        await AttemptRunner(self._s, unit, brief, started).run()
+
+    def _brief(self, unit: str) -> Brief:
+        row = self._rows.row_of(self._batch.units[unit])
+        _, occurrence, sample = split_unit(unit)
+        return Brief(row, self._settings, [], unit_seed(self._settings, occurrence, sample))
+
+    def _draw(self, unit: str) -> list[str]:
+        """The toolsets of a new attempt: those asked for, or a draw that is the same in every session."""
+        if self._settings.toolsets is not None:
+            return self._settings.toolsets
+        content, occurrence, sample = split_unit(unit)
+        identity = f"{content}#{occurrence}".encode()
+        return draw_toolsets(self._settings.distribution, self._settings.seed or 0, identity, sample)
+
+    def _tools(self, toolsets: list[str]) -> list[dict[str, Any]]:
+        return [tool for name in toolsets for tool in self._batch.toolsets.get(name, [])]
+
+    async def _keep_views(self, watch: Callable[[], None]) -> None:
+        """Keep the files that people look at close to the log, at a bounded cost."""
+        while True:
+            await anyio.sleep(VIEW_INTERVAL_S)
+            self._views.refresh(monotonic)
+            watch()
+
+    async def _end_in_time(self, scope: anyio.CancelScope) -> None:
+        """After the run was told to end, give calls in flight a bounded time."""
+        await self._s.control.stopped()
+        await anyio.sleep(GRACE_S)
+        scope.cancel()
+
+
+def split_unit(unit: str) -> tuple[str, int, int]:
+    """The parts of a unit's name: content id in hex, occurrence, sample."""
+    content, _, rest = unit.removeprefix("prompt:").partition("#")
+    occurrence, _, sample = rest.partition(".")
+    return content, int(occurrence), int(sample)
+
+
+def safe_to_repeat(name: str) -> bool:
+    """Whether a tool that was started and not seen to finish may simply be run again."""
+    tool = find_tool(name)
+    return tool is not None and tool.safe_to_repeat

@@ -1,0 +1,112 @@
+"""Tool calls of an attempt: each recorded before it runs and when it has ended."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from eventlog.events import ToolFinished, ToolStarted
+from projections import Attempt, ToolCall, tool_succeeded
+
+from ..effects.clock import monotonic
+from ..effects.secrets import Redactor
+from ..journal import Journal
+from ..tools import Tool, ToolContext, find_tool, parse_arguments, run_tool
+from .decide import Brief, RunTools
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A tool call that can run."""
+
+    position: int
+    tool: Tool
+    arguments: dict[str, object]
+    text: str
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A tool call that goes back to the model as an error, without running."""
+
+    position: int
+    problem: str
+
+
+def prepare(call: ToolCall, position: int, brief: Brief) -> Ready | Rejected:
+    """Look at a tool call before anything happens: is there such a tool here, and do the arguments fit?"""
+    offered = [tool["name"] for tool in brief.tools]
+    tool = find_tool(call.name) if call.name in offered else None
+    if tool is None:
+        return Rejected(position, f"unknown tool {call.name!r}; available: {', '.join(offered) or 'none'}")
+    arguments = parse_arguments(call.arguments, tool)
+    if isinstance(arguments, str):
+        return Rejected(position, arguments)
+    return Ready(position, tool, arguments, call.arguments)
+
+
+def attempt_directory(work: Path, unit: str, attempt: int) -> Path:
+    """The private directory of an attempt, named after its unit."""
+    name = unit.removeprefix("prompt:").replace("#", "-").replace(".", "-")
+    return work / f"{name}-a{attempt}"
+
+
+class ToolRunner:
+    """Runs the tool calls of attempts, each attempt in its own directory under `work`."""
+
+    def __init__(self, journal: Journal, work: Path, marker: str, redactor: Redactor) -> None:
+        self._journal = journal
+        self._work = work
+        self._marker = marker
+        self._redactor = redactor
+
+    def directory(self, unit: str, attempt: int) -> Path:
+        """Where an attempt's tools work."""
+        return attempt_directory(self._work, unit, attempt)
+
+    async def run(self, attempt: Attempt, step: RunTools, brief: Brief, timeout_s: float) -> None:
+        """Run the calls of one turn: at the same time where each of them is safe, else one after the other."""
+        calls = attempt.answers()[step.turn - 1].tool_calls
+        prepared = [prepare(calls[position], position, brief) for position in step.positions]
+        for call in prepared:
+            if isinstance(call, Rejected):
+                await self._reject(attempt, step.turn, call)
+        ready = [call for call in prepared if isinstance(call, Ready)]
+        if len(ready) > 1 and all(call.tool.safe_to_repeat for call in ready):
+            async with anyio.create_task_group() as group:
+                for call in ready:
+                    group.start_soon(self._one, attempt, step.turn, call, timeout_s)
+        else:
+            for call in ready:
+                await self._one(attempt, step.turn, call, timeout_s)
+
+    async def _one(self, attempt: Attempt, turn: int, call: Ready, timeout_s: float) -> None:
+        digest = hashlib.sha256(call.text.encode("utf-8", "surrogatepass")).digest()[:16]
+        await self._journal.record(
+            ToolStarted(attempt.unit, attempt.attempt, turn, call.position, call.tool.name, digest)
+        )
+        began = monotonic()
+        content = await run_tool(call.tool, call.arguments, self._context(attempt, timeout_s))
+        took_ms = round((monotonic() - began) * 1000)
+        await self._finish(attempt, turn, call.position, content, took_ms)
+
+    async def _reject(self, attempt: Attempt, turn: int, call: Rejected) -> None:
+        content = msgspec.json.encode({"error": call.problem}).decode()
+        await self._finish(attempt, turn, call.position, content, 0)
+
+    async def _finish(self, attempt: Attempt, turn: int, position: int, content: str, took_ms: int) -> None:
+        clean = self._redactor.clean(content.encode("utf-8", "surrogatepass"))
+        success = tool_succeeded(content)
+        await self._journal.record(
+            ToolFinished(attempt.unit, attempt.attempt, turn, position, clean, success, took_ms)
+        )
+
+    def _context(self, attempt: Attempt, timeout_s: float) -> ToolContext:
+        directory = self.directory(attempt.unit, attempt.attempt)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return ToolContext(
+            workdir=directory,
+            marker=f"{self._marker}/{directory.name}",
+            timeout_s=timeout_s,
+            redactor=self._redactor,
+        )

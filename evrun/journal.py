@@ -1,0 +1,61 @@
+"""The journal: events go into the log here, and come back out of it, durable, into the folds and views.
+
+Events are folded only once they are durable, in the order of the log, on the event loop's thread: so no state and
+no file ever shows what a crash could undo.
+"""
+
+from eventlog.events import Event, Recorded, encode_event
+from eventlog.storage import LogWriter, Ticket
+from projections import RunState, Views
+
+from .errors import RunFailed
+
+
+class Journal:
+    """The one way by which the acting side writes.
+
+    `state` is what the durable events say. Must be used on one running event loop.
+    """
+
+    def __init__(self, writer: LogWriter, views: Views) -> None:
+        self._writer = writer
+        self._views = views
+        self._broken: Exception | None = None
+
+    @property
+    def state(self) -> RunState:
+        """What the durable events of this run say."""
+        return self._views.state
+
+    @property
+    def session(self) -> int:
+        """The number of this session."""
+        return self._writer.epoch
+
+    def queue(self, *events: Event) -> Ticket:
+        """Hand events over as one commit, without waiting; await the ticket to know them durable.
+
+        Raises:
+            EventTooLarge, LogClosed: nothing was queued.
+        """
+        if self._broken is not None:
+            raise RunFailed(f"a view or fold failed: {self._broken!r}") from self._broken
+        return self._writer.submit_async(
+            [encode_event(event) for event in events], on_durable=lambda ticket: self._fold(ticket, events)
+        )
+
+    async def record(self, *events: Event) -> None:
+        """Make events durable, as one commit, and fold them.
+
+        Raises:
+            NotWritten: the events are certainly absent (a full disk); the journal stays usable.
+            OutcomeUnknown: perhaps there, perhaps not; nothing can be written any more.
+        """
+        await self.queue(*events)
+
+    def _fold(self, ticket: Ticket, events: tuple[Event, ...]) -> None:
+        try:
+            for sequence, event in enumerate(events, ticket.first_sequence):
+                self._views.apply(Recorded(sequence, ticket.time_ns, self._writer.epoch, event))
+        except Exception as error:  # noqa: BLE001 (kept, and raised to whoever writes next: the log is safe)
+            self._broken = self._broken or error

@@ -1,0 +1,61 @@
+"""Decisions about money: what to set aside before a call, and what a call turned out to cost. Pure."""
+
+from typing import NamedTuple
+
+from eventlog.events import BudgetReleased, BudgetReserved, BudgetSpent, Event, SpendInDoubt, Usage
+
+from .bounds import Bound
+from .prices import Price, cost_nano_usd
+
+
+class Order(NamedTuple):
+    """What a call is for: the unit and attempt that pay, the role, and where it goes."""
+
+    unit: str
+    attempt: int
+    role: str
+    model: str
+    endpoint: str
+
+
+def reserve(call: str, order: Order, request: bytes, bound: Bound) -> BudgetReserved:
+    """The reservation of one request, to be durable before it is sent."""
+    return BudgetReserved(
+        call,
+        order.unit,
+        order.attempt,
+        order.role,
+        order.model,
+        order.endpoint,
+        request,
+        bound.nano_usd,
+        bound.input_tokens,
+        bound.output_tokens,
+        bound.how,
+    )
+
+
+def settle(reserved: BudgetReserved, usage: Usage, price: Price | None) -> BudgetSpent | SpendInDoubt:
+    """The settlement of an answered call; in doubt where the answer does not say what it used."""
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return in_doubt(reserved, "the answer reports no usage")
+    if price is None:
+        return BudgetSpent(reserved.call, usage, None, None)
+    return BudgetSpent(reserved.call, usage, cost_nano_usd(price, usage), price.source)
+
+
+def release(reserved: BudgetReserved, reason: str) -> BudgetReleased:
+    """The release of a call that certainly cost nothing."""
+    return BudgetReleased(reserved.call, reason)
+
+
+def in_doubt(reserved: BudgetReserved, reason: str) -> SpendInDoubt:
+    """The doubt about a call that may have cost up to its bound."""
+    output = reserved.bound_output_tokens
+    tokens = None if output is None else reserved.bound_input_tokens + output
+    return SpendInDoubt(reserved.call, reason, reserved.bound_nano_usd, tokens)
+
+
+def close_unsettled(billed: str, reserved: BudgetReserved, reason: str) -> Event:
+    """The money side of a call without a usable answer: `billed` is "no" or "unknown"."""
+    return release(reserved, reason) if billed == "no" else in_doubt(reserved, reason)

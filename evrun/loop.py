@@ -1,0 +1,82 @@
+"""Record, wait until durable, act, record: the one place where that order is written.
+
+A request leaves only after its reservation is durable; its answer is used only after answer and settlement are
+durable, in one commit. Whatever happens between, the log says that the call may have cost something.
+"""
+
+import anyio
+
+from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
+from projections import idempotency_key, normalise_usage, parse_answer
+
+from .batch.providers import Verdict, classify
+from .bounds import Bound
+from .effects.clock import CallIds, now_ns
+from .effects.llm import Answered, LlmClient, Lost, NotSent
+from .effects.secrets import Redactor
+from .journal import Journal
+from .ledger import Order, close_unsettled, in_doubt, reserve, settle
+from .prices import Price
+
+
+class Caller:
+    """Sends requests to one endpoint, each with its reservation before and its settlement after."""
+
+    def __init__(self, journal: Journal, client: LlmClient, price: Price | None, redactor: Redactor) -> None:
+        self._journal = journal
+        self._client = client
+        self._price = price
+        self._redactor = redactor
+        self._ids = CallIds(journal.session)
+        self.any_success = False
+
+    async def complete(
+        self, order: Order, body: bytes, digest: bytes, bound: Bound, timeout_s: float, first: Event | None
+    ) -> Verdict:
+        """Send one request once, and record what came of it.
+
+        `first`, where given, is recorded in one commit with the reservation. When this returns, the outcome is
+        durable and folded: an answer is found in the attempt's state.
+        """
+        reserved = reserve(self._ids.next(), order, digest, bound)
+        await self._journal.record(*([first, reserved] if first is not None else [reserved]))
+        try:
+            sent = await self._client.complete(
+                body, idempotency_key=idempotency_key(order.unit, digest), timeout_s=timeout_s
+            )
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._journal.record(*self._abandoned(reserved))
+            raise
+        verdict = classify(sent, any_success=self.any_success, now_ns=now_ns())
+        await self._journal.record(*self._outcome(reserved, sent, verdict))
+        self.any_success |= verdict.kind == "answer"
+        return verdict
+
+    def _outcome(self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict) -> list[Event]:
+        request_id = sent.headers.get("x-request-id") if isinstance(sent, Answered) else None
+        if verdict.kind == "answer" and isinstance(sent, Answered):
+            usage = normalise_usage(parse_answer(sent.body).usage_raw)
+            body = self._redactor.clean(sent.body)
+            return [
+                settle(reserved, usage, self._price),
+                ModelAnswered(reserved.call, body, sent.elapsed_ms, request_id),
+            ]
+        message = self._redactor.clean_text(verdict.message)
+        return [
+            close_unsettled(verdict.billed, reserved, verdict.error_class),
+            ModelCallFailed(
+                reserved.call,
+                verdict.error_class,
+                message,
+                verdict.status,
+                verdict.retryable,
+                verdict.wait_ms,
+                request_id,
+            ),
+        ]
+
+    def _abandoned(self, reserved: BudgetReserved) -> list[Event]:
+        reason = "abandoned: the run was stopped before the answer came"
+        failed = ModelCallFailed(reserved.call, "abandoned", reason, None, True, None, None)  # noqa: FBT003 (an event's fields)
+        return [in_doubt(reserved, reason), failed]
