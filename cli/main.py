@@ -1,0 +1,113 @@
+"""The `evrun` command: a table of commands, each loaded only when it is used.
+
+`evrun --help` shows the table below and imports nothing heavier than typer. A command lives in the module
+`cli.<name>` as the function `<name>_command`; what it returns is the exit code.
+"""
+
+import importlib
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from . import output
+from .errors import explain
+
+COMMANDS = {
+    "run": "Run a dataset of prompts, or go on with an interrupted run.",
+    "status": "Show how far a run is, also while it is going on.",
+    "audit": "Show what a run cost: settled, in doubt, reserved, and the checks.",
+    "events": "List the events of a run's log, or follow them.",
+    "replay": "Make every view again from the log, or compare the views with it.",
+    "verify": "Read the whole log and say whether it is what was made durable.",
+}
+"""Each command with its line in `evrun --help`, in that order."""
+
+
+def with_dashes(name: str) -> str:
+    """One spelling for `--batch-size` and `--batch_size`; asked for names of options, not for values."""
+    return name.replace("_", "-")
+
+
+def load_command(name: str) -> TyperCommand:
+    """Import `cli.<name>` and make a command of its function `<name>_command`."""
+    function = getattr(importlib.import_module(f"cli.{name}"), f"{name}_command")
+    one = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    one.command(name=name)(function)
+    command = typer.main.get_command(one)
+    assert isinstance(command, TyperCommand)
+    return command
+
+
+class CommandTable(TyperGroup):
+    """Lists its commands without knowing them; imports one when it is asked for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that was typed, loaded, and what is left of the arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else command, rest
+
+
+def _installed_version() -> str:
+    from importlib import metadata  # noqa: PLC0415  (only --version needs it)
+
+    try:
+        return metadata.version("evrun")
+    except metadata.PackageNotFoundError:
+        return "of a checkout that is not installed"
+
+
+def _version(value: bool) -> None:  # noqa: FBT001  (typer calls it with the flag)
+    if value:
+        output.line(f"evrun {_installed_version()}")
+        raise typer.Exit
+
+
+def _evrun(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Run prompts through a language model: nothing lost, nothing paid twice, every number audited."""
+
+
+def make_app() -> typer.Typer:
+    """The app, with every command in its table and none of them loaded."""
+    app = typer.Typer(
+        name="evrun",
+        cls=CommandTable,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": with_dashes},
+    )
+    app.callback()(_evrun)
+    for name, line in COMMANDS.items():
+        app.command(name, help=line)(lambda: None)
+    return app
+
+
+def call(arguments: list[str]) -> int:
+    """Do what was typed and give the exit code; an error that we know becomes a line and a hint on stderr."""
+    command = typer.main.get_command(make_app())
+    try:
+        result = command.main(arguments, prog_name="evrun", standalone_mode=False)
+        output.flush()
+    except Exception as error:
+        known = explain(error)
+        if known is None:
+            raise
+        output.complain(known.message, known.hint)
+        return known.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(call(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The only module that prints. Results go to stdout: JSON alone with `--json`, else text and tables.
+
+Messages go to stderr. Tables are drawn by rich on a terminal; elsewhere they are plain columns.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from .errors import ReaderGone
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+
+def as_json(value: Any) -> None:
+    """One JSON value on one line, in ASCII, so that no locale can spoil it."""
+    line(json.dumps(value, separators=(", ", ": ")))
+
+
+def line(text: str) -> None:
+    """One line on stdout.
+
+    Raises:
+        ReaderGone: nobody reads stdout any more.
+    """
+    with _pipe(sys.stdout) as stream:
+        stream.write(f"{text}\n")
+
+
+def flush() -> None:
+    """Hand over what was printed so far, so that a follower sees it.
+
+    Raises:
+        ReaderGone: nobody reads stdout any more.
+    """
+    with _pipe(sys.stdout) as stream:
+        stream.flush()
+
+
+def complain(message: str, hint: str | None = None) -> None:
+    """An error on stderr: one line, and a second one that says what to do next."""
+    if message:
+        note(f"evrun: {message}")
+    if hint:
+        note(f"  hint: {hint}")
+
+
+def note(text: str) -> None:
+    """A message to people, on stderr; never lets the command fail."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"{printable(text)}\n")
+        sys.stderr.flush()
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> None:
+    """Names and values, one pair a line, the values in one column."""
+    rows = [(name, printable(str(value))) for name, value in pairs]
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        line(f"{name:<{width}}  {value}".rstrip())
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
+    """A table, columns of numbers set to the right; nothing at all when there are no rows."""
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    if not cells:
+        return
+    if sys.stdout.isatty():
+        _drawn(headers, cells, title)
+    else:
+        _columns(headers, cells, title)
+
+
+def printable(text: str) -> str:
+    """The text with control characters shown: a log may hold any, and a terminal would obey them."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _columns(headers: Sequence[str], cells: list[list[str]], title: str) -> None:
+    if title:
+        line(f"\n{title}")
+    right = _numeric(cells)
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    for row in (list(headers), *cells):
+        parts = (
+            f"{cell:>{width}}" if to_right else f"{cell:<{width}}"
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        )
+        line("  ".join(parts).rstrip())
+
+
+def _drawn(headers: Sequence[str], cells: list[list[str]], title: str) -> None:
+    from rich.console import Console  # noqa: PLC0415  (heavy, and only a terminal needs it)
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = Table(title=title or None, title_justify="left")
+    for header, to_right in zip(headers, _numeric(cells), strict=True):
+        drawn.add_column(header, justify="right" if to_right else "left", overflow="fold")
+    for row in cells:
+        drawn.add_row(*(Text(cell) for cell in row))
+    with _pipe(sys.stdout) as stream:
+        Console(file=stream).print(drawn)
+
+
+def _numeric(cells: list[list[str]]) -> list[bool]:
+    return [all(cell.replace(".", "", 1).isdigit() for cell in column) for column in zip(*cells, strict=True)]
+
+
+@contextlib.contextmanager
+def _pipe(stream: TextIO) -> Iterator[TextIO]:
+    """A closed pipe ends the command quietly; Python must not try to flush into it again at its exit."""
+    try:
+        yield stream
+    except BrokenPipeError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise ReaderGone from error

@@ -1,0 +1,56 @@
+"""Where a run is: a run directory, or the name of one under the output directory."""
+
+import difflib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evrun.errors import UsageFault
+
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run in the output directory.")
+]
+OutputDirectory = Annotated[Path, typer.Option("--output-dir", help="Where runs are looked for by name.")]
+DATA = Path("data")
+
+NAMES_SHOWN = 5
+
+
+def find_run(run: str, output_directory: Path = DATA) -> Path:
+    """The run's directory: `run` itself if that is one, else the run of that name in the output directory.
+
+    Raises:
+        UsageFault: neither is a run; the message says where was looked, the hint what is there.
+    """
+    places = [Path(run), output_directory / run]
+    for place in places:
+        if log_of(place).is_dir():
+            return place
+    looked = " and ".join(dict.fromkeys(str(log_of(place)) for place in places))
+    raise UsageFault(f"no run {run!r}: looked for {looked}", _what_is_there(run, output_directory))
+
+
+def log_of(directory: Path) -> Path:
+    """The log of the run in this directory."""
+    return directory / "log"
+
+
+def run_names(output_directory: Path) -> list[str]:
+    """The names of the runs in a directory, sorted; none if it cannot be read."""
+    try:
+        return sorted(entry.name for entry in output_directory.iterdir() if log_of(entry).is_dir())
+    except OSError:
+        return []
+
+
+def _what_is_there(run: str, output_directory: Path) -> str:
+    names = run_names(output_directory)
+    if not names:
+        return f"there are no runs in {output_directory}; --output-dir says where they are"
+    near = difflib.get_close_matches(Path(run).name, names, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    shown = ", ".join(names[:NAMES_SHOWN])
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"the runs in {output_directory}: {shown}{more}"
