@@ -12,6 +12,8 @@ The errors of the log itself are in `eventlog.errors`.
 
 from typing import ClassVar
 
+from eventlog.errors import EventLogError
+
 
 class EvrunError(Exception):
     """The root: one line for people, an exit code for scripts, and what to do next."""
@@ -39,3 +41,17 @@ class DatasetFault(UsageFault):
 
 class RunFailed(EvrunError):
     """evrun could not go on; what was done so far is in the log."""
+
+
+def leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error of a group that a person should see: the first of ours, else the first."""
+    leaves: list[BaseException] = []
+    stack: list[BaseException] = [group]
+    while stack:
+        error = stack.pop()
+        if isinstance(error, BaseExceptionGroup):
+            stack.extend(reversed(error.exceptions))
+        else:
+            leaves.append(error)
+    ours = [error for error in leaves if isinstance(error, EvrunError | EventLogError)]
+    return (ours or leaves)[0]

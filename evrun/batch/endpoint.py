@@ -1,14 +1,13 @@
 """Which endpoint and which model a run talks to."""
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from ..effects.llm import Endpoint, LlmClient
-from ..effects.local_model import LocalModel
-from ..errors import RunFailed, UsageFault
+from ..effects.local_model import LocalModel, explain_missing
+from ..errors import UsageFault
 from .options import LOCAL_MODEL, api_key
 from .settings import Settings
 
@@ -28,6 +27,19 @@ async def choose_model(settings: Settings, environment: Mapping[str, str]) -> Se
         listed = f"lists {len(names)}: {', '.join(names[:20])}" if names else "lists none"
         raise UsageFault(f"no model named, and {settings.base_url} {listed}", hint="choose one with --model")
     return msgspec.structs.replace(settings, model=names[0])
+
+
+def check_endpoint(settings: Settings, environment: Mapping[str, str]) -> None:
+    """Refuse what is known to be missing before anything is sent: a key, a part of the embedded model.
+
+    Raises:
+        UsageFault: with what to do.
+    """
+    if settings.model == LOCAL_MODEL:
+        missing = explain_missing()
+        if missing is not None:
+            raise UsageFault(missing)
+    api_key(settings, environment)
 
 
 def client_for(settings: Settings, environment: Mapping[str, str]) -> LlmClient:

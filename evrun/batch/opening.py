@@ -121,9 +121,8 @@ def first_plan(path: Path, settings: Settings, scanned: Scan) -> Iterator[Event]
     """The events that plan a new run."""
     if scanned.bad:
         yield RowsSkipped([tuple(line) for line in scanned.bad])
-    yield from plan(
-        read_dataset(path), None, Numbering(0, 1, settings.batch_size), settings.samples, settings.max_samples
-    )
+    numbering = Numbering(0, 1, 0, settings.batch_size)
+    yield from plan(read_dataset(path), None, numbering, settings.samples, settings.max_samples)
 
 
 def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparison:
@@ -137,9 +136,18 @@ def further_plan(path: Path, settings: Settings, batch: BatchState, compared: Co
     for start in range(0, len(compared.gone), WITHDRAWN_CHUNK):
         yield PromptsWithdrawn(compared.gone[start : start + WITHDRAWN_CHUNK])
     if compared.new or not batch.plan_complete:
-        index = max((unit.index for unit in batch.units.values()), default=-1) + 1
-        numbering = Numbering(index, batch.batches + 1, settings.batch_size)
+        numbering = _numbering(batch, settings)
         yield from plan(read_dataset(path), compared.new, numbering, settings.samples, settings.max_samples)
+
+
+def _numbering(batch: BatchState, settings: Settings) -> Numbering:
+    index = max((unit.index for unit in batch.units.values()), default=-1) + 1
+    if batch.plan_complete:
+        return Numbering(index, batch.batches + 1, 0, settings.batch_size)
+    # A planning that a crash cut short goes on where it was, in the batch that it was filling.
+    last = max(batch.batches, 1)
+    filled = sum(1 for unit in batch.units.values() if unit.batch == last and unit.sample == 1)
+    return Numbering(index, last, filled, settings.batch_size)
 
 
 def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterator[Event]:

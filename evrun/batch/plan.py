@@ -104,10 +104,11 @@ def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) ->
 
 
 class Numbering(NamedTuple):
-    """Where a planning starts: the next row index, the next batch, and the size of a batch."""
+    """Where a planning starts: the next row index, a batch and how many rows it holds, the size of batches."""
 
     index: int
     batch: int
+    filled: int
     batch_size: int
 
 
@@ -142,6 +143,6 @@ def _planned_rows(
         identity = identifier.identify(line.value)
         if only is not None and identity not in only:
             continue
-        batch = numbering.batch + placed // numbering.batch_size
+        batch = numbering.batch + (numbering.filled + placed) // numbering.batch_size
         yield PlannedRow(*identity, numbering.index + placed, batch, line.raw, 1, samples)
         placed += 1

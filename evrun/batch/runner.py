@@ -1,6 +1,6 @@
 """The batch runner: so many workers, one queue of units, one switch to end it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import anyio
@@ -33,13 +33,13 @@ class BatchRunner:
         self._rows = rows
         self._batch = services.journal.state.batch
 
-    async def run(self, watch: Callable[[], None]) -> None:
+    async def run(self, again: Iterable[str], watch: Callable[[], None]) -> None:
         """Run until nothing is left to do or the run is told to end, and calls in flight have ended.
 
-        `watch` is called a few times a second, to show progress. Errors come as an exception group; one of
+        `again` names finished units that get another attempt. `watch` is called a few times a second, to show progress. Errors come as an exception group; one of
         `eventlog.errors.AppendError` means that the log cannot be written.
         """
-        queue = self._queue()
+        queue = self._queue(list(again))
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep_views, watch)
             async with anyio.create_task_group() as workers:
@@ -48,14 +48,16 @@ class BatchRunner:
                     workers.start_soon(self._worker, queue)
             group.cancel_scope.cancel()
 
-    def _queue(self) -> Iterator[str]:
-        """Units to work on: those that an earlier session left open first, then the pending ones as planned.
+    def _queue(self, again: list[str]) -> Iterator[str]:
+        """Units to work on: those that an earlier session left open first, then those to try again, then the
+        pending ones as planned.
 
         Names are taken at once, because the fold changes while the run goes on.
         """
         left_open = list(self._batch.open)
         pending = [name for name, unit in self._batch.units.items() if unit.outcome == "pending"]
         yield from left_open
+        yield from again
         yield from pending
 
     async def _worker(self, queue: Iterator[str]) -> None:
