@@ -39,8 +39,8 @@ class Turn(msgspec.Struct, gc=False):
     """One place in the conversation for a model's answer and the results of its tool calls.
 
     `number` counts from 1, as `ToolStarted.turn` does; `request` is the SHA-256 of the request's body;
-    `body` is the response as received, null while unanswered; `in_doubt` says that the money of `call` is in doubt;
-    `results` and `started` are by the tool call's position in the answer.
+    `body` is the response as received, null while unanswered; `in_doubt` says that the money of `call` is
+    in doubt; `results` and `started` are by the tool call's position in the answer.
     """
 
     number: int
@@ -58,9 +58,9 @@ class Attempt(msgspec.Struct, gc=False):
     """One try at one unit: its conversation so far, and what it cost.
 
     `turns` are the answered ones and at most one open one, the last. `calls` counts the conversation's
-    sends, `api_calls` those that were answered, `failures` those that gave no usable answer. Judge calls and others
-    that are not in the conversation count in the money only. A null bound or cost is not in the sums;
-    `unpriced` counts settled calls without a price, `priced` those with one.
+    sends, `api_calls` those that were answered, `failures` those that gave no usable answer. Judge calls and
+    others that are not in the conversation count in the money only. A null bound or cost is not in the
+    sums; `unpriced` counts settled calls without a price, `priced` those with one.
     """
 
     unit: str

@@ -1,0 +1,35 @@
+"""What an attempt adds to the statistics, read off its conversation."""
+
+from eventlog.events import Counts
+
+from .answer import Answer, normalise_usage
+from .conversation import Attempt, Turn
+from .messages import says_something
+
+
+def count_attempt(attempt: Attempt) -> Counts:
+    """The counts of an attempt so far.
+
+    A turn has reasoning where its answer has a non-blank one. A tool call without a result is in `count`
+    only. Names of tools that do not exist are counted as the model wrote them.
+    """
+    tools: dict[str, tuple[int, int, int]] = {}
+    reasoning_tokens: int | None = None
+    reasoned = spoken = 0
+    for turn, answer in zip(attempt.answered_turns, attempt.answers(), strict=True):
+        spoken += says_something(answer)
+        reasoned += bool(answer.reasoning and answer.reasoning.strip())
+        _count_tools(turn, answer, tools)
+        tokens = normalise_usage(answer.usage_raw).reasoning_tokens
+        if tokens is not None:
+            reasoning_tokens = (reasoning_tokens or 0) + tokens
+    return Counts(attempt.api_calls, reasoned, spoken - reasoned, reasoning_tokens, tools)
+
+
+def _count_tools(turn: Turn, answer: Answer, tools: dict[str, tuple[int, int, int]]) -> None:
+    for position, call in enumerate(answer.tool_calls):
+        count, success, failure = tools.get(call.name, (0, 0, 0))
+        result = turn.results.get(position)
+        won = result is not None and result.success
+        lost = result is not None and not result.success
+        tools[call.name] = (count + 1, success + won, failure + lost)

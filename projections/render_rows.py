@@ -1,0 +1,226 @@
+"""A finished unit as a line of `batch_<n>.jsonl`, `discarded.jsonl` or `failed.jsonl`. Pure.
+
+Fields stand in one order and have one type in every row; what is not known is null.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from eventlog.events import Counts, PromptFailed, TrajectoryCompleted, TrajectoryDiscarded, Usage
+
+from .conversation import NO_USAGE, Attempt
+from .counts import count_attempt
+from .jsontext import clean_text, json_bytes, json_line, loads_lenient
+from .messages import Message, attempt_messages, row_messages
+from .money import usd
+from .sharegpt import render_turns, system_turn
+
+NO_COUNTS = Counts(0, 0, 0, None, {})
+_SECOND = 1_000_000_000
+_NOT_METADATA = frozenset({"prompt", "messages", "conversations", "metadata"})
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where a unit stands, and when it ended.
+
+    `unit` is its name; `index` (from 0) and `row` are the planned row's, `batch` and `sample` count from 1;
+    `time_ns` is the time of the boundary event.
+    """
+
+    unit: str
+    index: int
+    batch: int
+    sample: int
+    row: bytes
+    time_ns: int
+
+
+class Frame:
+    """What the rows of a run have in common: settings and tools in force, with the parts that repeat.
+
+    Make a new one when settings or toolsets change.
+    """
+
+    def __init__(self, settings: dict[str, Any], toolsets: dict[str, list[dict[str, Any]]]) -> None:
+        self.settings = settings
+        self.model = str(settings.get("model") or "")
+        self._toolsets = toolsets
+        names = sorted({str(tool["name"]) for tools in toolsets.values() for tool in tools})
+        self._zero_stats: dict[str, Any] = {name: {"count": 0, "success": 0, "failure": 0} for name in names}
+        self._zero_errors = dict.fromkeys(names, 0)
+        self._system_turns: dict[tuple[tuple[str, ...], str | None], msgspec.Raw] = {}
+
+    def system_turn(self, toolsets: list[str], system_prompt: str | None) -> msgspec.Raw:
+        """The system turn, as JSON, of an attempt with these toolsets."""
+        key = (tuple(toolsets), system_prompt)
+        turn = self._system_turns.get(key)
+        if turn is None:
+            value = system_turn(self._tools(toolsets), system_prompt)
+            turn = msgspec.Raw(json_bytes({"from": "system", "value": value}))
+            if system_prompt is None or system_prompt == self.settings.get("system_prompt"):
+                # A row's own system message is seldom met again, so it is not kept.
+                self._system_turns[key] = turn
+        return turn
+
+    def tool_stats(self, counts: Counts) -> tuple[dict[str, Any], dict[str, int]]:
+        """`tool_stats` and `tool_error_counts`: every tool of the run, then the names that are none."""
+        if not counts.tools:
+            return self._zero_stats, self._zero_errors
+        stats, errors = dict(self._zero_stats), dict(self._zero_errors)
+        for name in sorted(counts.tools):
+            count, success, failure = counts.tools[name]
+            stats[name] = {"count": count, "success": success, "failure": failure}
+            errors[name] = failure
+        return stats, errors
+
+    def _tools(self, toolsets: list[str]) -> list[dict[str, Any]]:
+        """The tools of these toolsets, each once."""
+        by_name = {tool["name"]: tool for name in toolsets for tool in self._toolsets.get(name, [])}
+        return list(by_name.values())
+
+
+def kept_row(
+    frame: Frame, place: Place, attempt: Attempt, ending: TrajectoryCompleted | TrajectoryDiscarded
+) -> bytes:
+    """A line of `batch_<n>.jsonl`."""
+    return json_line(_trajectory(frame, place, attempt, ending))
+
+
+def discarded_row(
+    frame: Frame,
+    place: Place,
+    attempt: Attempt,
+    ending: TrajectoryCompleted | TrajectoryDiscarded,
+    reason: str,
+) -> bytes:
+    """A line of `discarded.jsonl`: a kept row's fields, and the quality rule `reason`."""
+    return json_line(_trajectory(frame, place, attempt, ending) | {"reason": reason})
+
+
+def failed_row(frame: Frame, place: Place, attempt: Attempt | None, ending: PromptFailed) -> bytes:
+    """A line of `failed.jsonl`: a kept row's fields, and the `error`.
+
+    `attempt` is null where the unit failed before one began.
+    """
+    counts = NO_COUNTS if attempt is None else count_attempt(attempt)
+    error = {
+        "class": ending.error_class,
+        "message": ending.message,
+        "status": ending.status,
+        "retryable": ending.retryable,
+    }
+    return json_line(_fields(frame, place, attempt, counts) | {"error": error})
+
+
+def rfc3339(time_ns: int) -> str:
+    """A time as ``2031-05-04T09:08:07.000123Z``, microseconds, UTC."""
+    seconds, part = divmod(time_ns, _SECOND)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{part // 1000:06d}Z"
+
+
+def _trajectory(
+    frame: Frame, place: Place, attempt: Attempt, ending: TrajectoryCompleted | TrajectoryDiscarded
+) -> dict[str, Any]:
+    fields = _fields(frame, place, attempt, ending.counts)
+    fields["completed"], fields["partial"] = ending.completed, ending.partial
+    fields["finish_reason"] = ending.finish_reason
+    return fields
+
+
+def _fields(frame: Frame, place: Place, attempt: Attempt | None, counts: Counts) -> dict[str, Any]:
+    """All fields in their order, with those of an attempt that has no trajectory."""
+    row = _row_object(place.row)
+    toolsets = [] if attempt is None else attempt.toolsets
+    conversations, escaped = _conversations(frame, row, attempt, toolsets)
+    stats, errors = frame.tool_stats(counts)
+    return {
+        "prompt_index": place.index,
+        "conversations": conversations,
+        "metadata": _metadata(frame, place, row),
+        "completed": False,
+        "partial": False,
+        "api_calls": counts.api_calls,
+        "toolsets_used": toolsets,
+        "tool_stats": stats,
+        "tool_error_counts": errors,
+        "prompt_id": place.unit.removeprefix("prompt:").rpartition(".")[0],
+        "sample": place.sample,
+        "attempt": 0 if attempt is None else attempt.attempt,
+        "usage": _usage(NO_USAGE if attempt is None else attempt.usage),
+        "cost_usd": None if attempt is None else _cost(attempt),
+        "duration_s": None if attempt is None else round((place.time_ns - attempt.started_ns) / _SECOND, 6),
+        "finish_reason": None,
+        "score": None,
+        "escaped": escaped,
+    }
+
+
+def _row_object(row: bytes) -> dict[str, Any]:
+    try:
+        value = loads_lenient(row)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _conversations(
+    frame: Frame, row: dict[str, Any], attempt: Attempt | None, toolsets: list[str]
+) -> tuple[list[Any], bool]:
+    messages = _asked(row, frame.settings)
+    system_prompt = None
+    if messages and messages[0].role == "system":
+        system_prompt, messages = messages[0].content, messages[1:]
+    said = [] if attempt is None else attempt_messages(attempt)
+    turns, escaped = render_turns(messages + said)
+    return [frame.system_turn(toolsets, system_prompt), *turns], escaped
+
+
+def _asked(row: dict[str, Any], settings: dict[str, Any]) -> list[Message]:
+    try:
+        return row_messages(row, settings)
+    except ValueError:
+        # A row that cannot be asked fails its prompt; its line shows the prompt as far as there is one.
+        prompt = row.get("prompt")
+        return [Message("user", clean_text(prompt))] if isinstance(prompt, str) else []
+
+
+def _metadata(frame: Frame, place: Place, row: dict[str, Any]) -> dict[str, Any]:
+    """Ours, then the row's own fields, then what is in its `metadata`; a name that is taken gets ``row_``."""
+    metadata: dict[str, Any] = {
+        "batch_num": place.batch,
+        "timestamp": rfc3339(place.time_ns),
+        "model": frame.model,
+    }
+    if len(row) > 1:
+        _add(metadata, {name: value for name, value in row.items() if name not in _NOT_METADATA})
+        own = row.get("metadata")
+        if own is not None:
+            _add(metadata, own if isinstance(own, dict) else {"metadata": own})
+    return metadata
+
+
+def _add(metadata: dict[str, Any], fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        free = name
+        while free in metadata:
+            free = f"row_{free}"
+        metadata[free] = value
+
+
+def _usage(usage: Usage) -> dict[str, int | None]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+
+
+def _cost(attempt: Attempt) -> str | None:
+    """What the attempt's settled calls cost; null where a call has no price, or all money is in doubt."""
+    if attempt.unpriced or (attempt.doubts and not attempt.priced):
+        return None
+    return usd(attempt.settled_nano_usd)
