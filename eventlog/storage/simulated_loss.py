@@ -110,15 +110,7 @@ def _garbage(disk: Disk, item: UncertainSector, rng: Random) -> bytes:
     noise = rng.randbytes(SECTOR_BYTES)
     newest = item.versions[-1]
     cut = rng.randrange(1, SECTOR_BYTES)
-    elsewhere = list(disk.files[item.inode].sectors.values()) or [ZERO_SECTOR]
-    match rng.randrange(5):
-        case 0:
-            return ZERO_SECTOR
-        case 1:
-            return newest[:cut] + noise[cut:]
-        case 2:
-            return newest[:cut] + item.versions[0][cut:]
-        case 3:
-            return rng.choice(elsewhere)
-        case _:
-            return noise
+    elsewhere = rng.choice([*disk.files[item.inode].sectors.values(), noise])
+    torn = (newest[:cut] + noise[cut:], newest[:cut] + item.versions[0][cut:])
+    made_up = rng.choice((noise, ZERO_SECTOR, elsewhere, *torn))
+    return noise if made_up in item.versions else made_up
