@@ -4,6 +4,8 @@ Events are folded only once they are durable, in the order of the log, on the ev
 no file ever shows what a crash could undo.
 """
 
+from collections.abc import Callable
+
 from eventlog.events import Event, Recorded, encode_event
 from eventlog.storage import LogWriter, Ticket
 from projections import RunState, Views
@@ -14,12 +16,14 @@ from .errors import RunFailed
 class Journal:
     """The one way by which the acting side writes.
 
-    `state` is what the durable events say. Must be used on one running event loop.
+    `state` is what the durable events say; `see`, where given, is shown each of them after it was folded. Must be
+    used on one running event loop.
     """
 
-    def __init__(self, writer: LogWriter, views: Views) -> None:
+    def __init__(self, writer: LogWriter, views: Views, see: Callable[[Recorded], None] | None = None) -> None:
         self._writer = writer
         self._views = views
+        self._see = see
         self._broken: Exception | None = None
 
     @property
@@ -56,6 +60,9 @@ class Journal:
     def _fold(self, ticket: Ticket, events: tuple[Event, ...]) -> None:
         try:
             for sequence, event in enumerate(events, ticket.first_sequence):
-                self._views.apply(Recorded(sequence, ticket.time_ns, self._writer.epoch, event))
+                record = Recorded(sequence, ticket.time_ns, self._writer.epoch, event)
+                self._views.apply(record)
+                if self._see is not None:
+                    self._see(record)
         except Exception as error:  # noqa: BLE001 (kept, and raised to whoever writes next: the log is safe)
             self._broken = self._broken or error

@@ -17,7 +17,7 @@ from eventlog.events import (
     TrajectoryDiscarded,
     TrajectoryRestored,
 )
-from projections import Answer, Attempt, count_attempt, request_messages
+from projections import Answer, Attempt, attempt_messages, count_attempt, request_messages, row_messages
 
 from .request import request_body, request_digest
 from .settings import Settings
@@ -27,10 +27,14 @@ BAD_TURNS_IN_A_ROW = 3
 
 
 class Brief(msgspec.Struct, frozen=True, gc=False):
-    """What an attempt works from: its row, the settings in force, its tools' definitions, its seed."""
+    """What an attempt works from: its row, its tools' definitions, its seed, and the settings in force.
+
+    `record` is the settings as the log records them, which is how the projections read them.
+    """
 
     row: dict[str, Any]
     settings: Settings
+    record: dict[str, Any]
     tools: list[dict[str, Any]]
     seed: int | None
 
@@ -137,8 +141,8 @@ def _only_bad_calls(attempt: Attempt) -> bool:
 
 
 def _body(attempt: Attempt, brief: Brief) -> bytes:
-    settings = msgspec.to_builtins(brief.settings)
-    return request_body(brief.settings, request_messages(brief.row, settings, attempt), brief.tools, brief.seed)
+    messages = row_messages(brief.row, brief.record) + attempt_messages(attempt)
+    return request_body(brief.settings, request_messages(messages, brief.record), brief.tools, brief.seed)
 
 
 def _last_body(attempt: Attempt, brief: Brief) -> bytes:

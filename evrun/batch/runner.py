@@ -15,7 +15,7 @@ from ..tools import draw_toolsets, find_tool
 from .attempt import AttemptRunner, Services
 from .decide import Brief, reason_to_supersede, superseded
 from .request import unit_seed
-from .settings import Settings, settings_digest
+from .settings import Settings, settings_digest, settings_record
 
 VIEW_INTERVAL_S = 0.25
 GRACE_S = 30.0
@@ -29,6 +29,7 @@ class BatchRunner:
         self._s = services
         self._settings = settings
         self._digest = settings_digest(settings)
+        self._record = settings_record(settings)
         self._views = views
         self._rows = rows
         self._batch = services.journal.state.batch
@@ -85,7 +86,8 @@ class BatchRunner:
     def _brief(self, unit: str) -> Brief:
         row = self._rows.row_of(self._batch.units[unit])
         _, occurrence, sample = split_unit(unit)
-        return Brief(row, self._settings, [], unit_seed(self._settings, occurrence, sample))
+        seed = unit_seed(self._settings, occurrence, sample)
+        return Brief(row, self._settings, self._record, [], seed)
 
     def _draw(self, unit: str) -> list[str]:
         """The toolsets of a new attempt: those asked for, or a draw that is the same in every session."""

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import anyio
 
 from eventlog.errors import AppendError
-from eventlog.events import Event, RunFinished, SessionClosed, SettingsChanged
+from eventlog.events import Event, Recorded, RunFinished, SessionClosed, SettingsChanged
 from eventlog.storage import LogWriter
 from projections import RowSource, RunState, Views, open_views
 
@@ -41,6 +41,10 @@ class Ui(Protocol):
 
     def progress(self, state: RunState) -> None:
         """Show how far the run is; called a few times a second."""
+
+    @property
+    def see(self) -> Callable[[Recorded], None] | None:
+        """Shown each event after it is durable and folded, where not null."""
 
 
 class Result(NamedTuple):
@@ -160,7 +164,7 @@ class _Session:
             self._ui.note(f"changed against the record: {name} {before!r} -> {now!r}")
 
     async def _work(self, writer: LogWriter, views: Views, settings: Settings, plan: Plan) -> Result:
-        journal = Journal(writer, views)
+        journal = Journal(writer, views, self._ui.see)
         try:
             await self._record(journal, plan)
             if self._work_left(views.state):
