@@ -20,8 +20,10 @@ from .runs import DATA
 _Opt = typer.Option
 
 
-def run_command(  # noqa: PLR0917 (typer reads the options from the signature)
-    dataset: Annotated[Path | None, typer.Argument(metavar="[DATASET]", help="JSONL: a prompt a line.")] = None,
+def run_command(
+    dataset: Annotated[
+        Path | None, typer.Argument(metavar="[DATASET]", help="JSONL: a prompt a line.")
+    ] = None,
     *,
     dataset_file: Annotated[Path | None, _Opt(help="The dataset, as an option.")] = None,
     run_name: Annotated[str, _Opt(help="The run's name: letters, digits, '.', '_', '-'.")] = "",
@@ -43,24 +45,37 @@ def run_command(  # noqa: PLR0917 (typer reads the options from the signature)
     temperature: Annotated[float | None, _Opt(help="Sent as it is.")] = None,
     top_p: Annotated[float | None, _Opt(help="Sent as it is.")] = None,
     seed: Annotated[int | None, _Opt(help="Sent with each request; also draws the toolsets.")] = None,
-    reasoning_effort: Annotated[str | None, _Opt(help="none, minimal, low, medium, high, xhigh, max, ultra.")] = None,
-    reasoning_disabled: Annotated[bool | None, _Opt("--reasoning-disabled", help="Ask for no reasoning.")] = None,
+    reasoning_effort: Annotated[
+        str | None, _Opt(help="none, minimal, low, medium, high, xhigh, max, ultra.")
+    ] = None,
+    reasoning_disabled: Annotated[
+        bool | None, _Opt("--reasoning-disabled", help="Ask for no reasoning.")
+    ] = None,
     extra_body: Annotated[str | None, _Opt(metavar="JSON", help="Merged into each request.")] = None,
     system_prompt: Annotated[str | None, _Opt(help="Sent, and kept in trajectories.")] = None,
     ephemeral_system_prompt: Annotated[str | None, _Opt(help="Sent, never in trajectories.")] = None,
-    prefill_messages_file: Annotated[Path | None, _Opt(help="JSON messages: sent, never in trajectories.")] = None,
+    prefill_messages_file: Annotated[
+        Path | None, _Opt(help="JSON messages: sent, never in trajectories.")
+    ] = None,
     distribution: Annotated[str | None, _Opt(help="Toolsets are drawn from it.  [default]")] = None,
     toolsets: Annotated[str | None, _Opt(metavar="A,B|none", help="These toolsets, nothing drawn.")] = None,
     list_distributions: Annotated[bool, _Opt("--list-distributions", help="Show them and exit.")] = False,
     require_reasoning: Annotated[
-        bool | None, _Opt("--require-reasoning/--keep-all", help="Set aside what shows no reasoning.  [require]")
+        bool | None,
+        _Opt("--require-reasoning/--keep-all", help="Set aside what shows no reasoning.  [require]"),
     ] = None,
     retries: Annotated[int | None, _Opt(help="Repeats of a call that failed.  [4]")] = None,
     prompt_timeout: Annotated[float | None, _Opt(help="Seconds for one prompt.  [600]")] = None,
     request_timeout: Annotated[float | None, _Opt(help="Seconds for one request.  [120]")] = None,
-    retry_failed: Annotated[bool, _Opt("--retry-failed", help="On resume: try failed prompts again.")] = False,
-    retry_discarded: Annotated[bool, _Opt("--retry-discarded", help="On resume: try set-aside ones again.")] = False,
-    price: Annotated[list[str] | None, _Opt(metavar="MODEL=IN,OUT[,CACHED]", help="USD per million tokens.")] = None,
+    retry_failed: Annotated[
+        bool, _Opt("--retry-failed", help="On resume: try failed prompts again.")
+    ] = False,
+    retry_discarded: Annotated[
+        bool, _Opt("--retry-discarded", help="On resume: try set-aside ones again.")
+    ] = False,
+    price: Annotated[
+        list[str] | None, _Opt(metavar="MODEL=IN,OUT[,CACHED]", help="USD per million tokens.")
+    ] = None,
     providers_allowed: Annotated[str | None, _Opt(metavar="A,B", help="OpenRouter routing.")] = None,
     providers_ignored: Annotated[str | None, _Opt(metavar="A,B", help="OpenRouter routing.")] = None,
     providers_order: Annotated[str | None, _Opt(metavar="A,B", help="OpenRouter routing.")] = None,
@@ -72,9 +87,10 @@ def run_command(  # noqa: PLR0917 (typer reads the options from the signature)
 ) -> int:
     """Work through a dataset of prompts, or go on with an interrupted run.
 
-    `evrun run DATASET --run-name NAME` begins; `evrun run --run-name NAME --resume` goes on, and needs nothing else.
-    Values in [brackets] are defaults of a new run. Exit codes: 0 done, 1 could not go on, 2 wrong input, 3 done but
-    some prompts failed, 4 paused by a quota, 5 the log is damaged, 6 in use, 130 and 143 ended by a signal.
+    `evrun run DATASET --run-name NAME` begins; `evrun run --run-name NAME --resume` goes on, and needs
+    nothing else. Values in [brackets] are defaults of a new run. Exit codes: 0 done, 1 could not go on, 2
+    wrong input, 3 done but some prompts failed, 4 paused by a quota, 5 the log is damaged, 6 in use, 130
+    and 143 ended by a signal.
     """
     if list_distributions:
         return _list_distributions()
@@ -157,7 +173,8 @@ def _say(result: Result, report: dict[str, Any], options: Options) -> None:
     doubt = f", {report['in_doubt_usd']} USD in doubt" if result.state.ledger.in_doubt else ""
     unpriced = result.state.ledger.total.unpriced
     output.line(
-        f"spent: {report['settled_usd']} USD settled{doubt}" + (f", {unpriced} calls unpriced" if unpriced else "")
+        f"spent: {report['settled_usd']} USD settled{doubt}"
+        + (f", {unpriced} calls unpriced" if unpriced else "")
     )
     output.line(f"files: {options.directory}")
     if left:
@@ -200,7 +217,7 @@ def _json_object(option: str, text: str | None) -> dict[str, Any] | None:
     try:
         value = jsonlib.loads(text)
     except ValueError as error:
-        raise UsageFault(f"--{option}: bad JSON: {error}", hint='for example \'{"top_k": 20}\'') from error
+        raise UsageFault(f"--{option}: bad JSON: {error}", hint="for example '{\"top_k\": 20}'") from error
     if not isinstance(value, dict):
         raise UsageFault(f"--{option}: expected a JSON object, found {text[:60]}")
     return value

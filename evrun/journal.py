@@ -1,7 +1,7 @@
 """The journal: events go into the log here, and come back out of it, durable, into the folds and views.
 
-Events are folded only once they are durable, in the order of the log, on the event loop's thread: so no state and
-no file ever shows what a crash could undo.
+Events are folded only once they are durable, in the order of the log, on the event loop's thread: so no
+state and no file ever shows what a crash could undo.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,13 @@ from .errors import RunFailed
 class Journal:
     """The one way by which the acting side writes.
 
-    `state` is what the durable events say; `see`, where given, is shown each of them after it was folded. Must be
-    used on one running event loop.
+    `state` is what the durable events say; `see`, where given, is shown each of them after it was folded.
+    Must be used on one running event loop.
     """
 
-    def __init__(self, writer: LogWriter, views: Views, see: Callable[[Recorded], None] | None = None) -> None:
+    def __init__(
+        self, writer: LogWriter, views: Views, see: Callable[[Recorded], None] | None = None
+    ) -> None:
         self._writer = writer
         self._views = views
         self._see = see

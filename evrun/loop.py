@@ -1,7 +1,7 @@
 """Record, wait until durable, act, record: the one place where that order is written.
 
-A request leaves only after its reservation is durable; its answer is used only after answer and settlement are
-durable, in one commit. Whatever happens between, the log says that the call may have cost something.
+A request leaves only after its reservation is durable; its answer is used only after answer and settlement
+are durable, in one commit. Whatever happens between, the log says that the call may have cost something.
 """
 
 import anyio
@@ -31,12 +31,12 @@ class Caller:
         self.any_success = False
 
     async def complete(
-        self, order: Order, body: bytes, digest: bytes, bound: Bound, timeout_s: float, first: Event | None
+        self, order: Order, body: bytes, digest: bytes, bound: Bound, *, timeout_s: float, first: Event | None
     ) -> Verdict:
         """Send one request once, and record what came of it.
 
-        `first`, where given, is recorded in one commit with the reservation. When this returns, the outcome is
-        durable and folded: an answer is found in the attempt's state.
+        `first`, where given, is recorded in one commit with the reservation. When this returns, the outcome
+        is durable and folded: an answer is found in the attempt's state.
         """
         reserved = reserve(self._ids.next(), order, digest, bound)
         await self._journal.record(*([first, reserved] if first is not None else [reserved]))
@@ -53,7 +53,9 @@ class Caller:
         self.any_success |= verdict.kind == "answer"
         return verdict
 
-    def _outcome(self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict) -> list[Event]:
+    def _outcome(
+        self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict
+    ) -> list[Event]:
         request_id = sent.headers.get("x-request-id") if isinstance(sent, Answered) else None
         if verdict.kind == "answer" and isinstance(sent, Answered):
             usage = normalise_usage(parse_answer(sent.body).usage_raw)

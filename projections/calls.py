@@ -78,6 +78,7 @@ class Call(msgspec.Struct, gc=False):
 
     `request` is the digest of its body; `bound_nano_usd` is null where no price is known; `bound_tokens` is
     the bound of input and output together, as far as known. `groups` are the sums that it counts in.
+    `doubt` says why it is in doubt, `request_id` is the provider's if one was seen.
     """
 
     name: str
@@ -91,3 +92,5 @@ class Call(msgspec.Struct, gc=False):
     bound_nano_usd: int | None
     bound_tokens: int
     groups: tuple[Sums, ...]
+    doubt: str | None = None
+    request_id: str | None = None

@@ -3,11 +3,11 @@ r"""How foreign text is put into tagged turns so that it cannot break them, and 
 Free text: a tag such as ``<think>`` gets a backslash after its ``<``. One that has backslashes there already
 gets one more, so that taking one away from each gives the text back.
 
-JSON in JSON: argument texts and tool results that are JSON objects stand in the turn as objects,
-verbatim, so spacing, key order, repeated keys and the spelling of numbers survive. Only ``<`` becomes ``\u003c``, which
-means the same to a JSON reader. A text that spells ``\u003c`` itself and has no ``<`` stands unchanged, marked
-by a space before the colon, which a JSON reader ignores. Everything else, invalid JSON above all, stands as a
-JSON string.
+JSON in JSON: argument texts and tool results that are JSON objects stand in the turn as objects, verbatim,
+so spacing, key order, repeated keys and the spelling of numbers survive. Only ``<`` becomes ``\u003c``, which
+means the same to a JSON reader. A text that spells ``\u003c`` itself and has no ``<`` stands unchanged,
+marked by a space before the colon, which a JSON reader ignores. Everything else, invalid JSON above all,
+stands as a JSON string.
 """
 
 import json

@@ -170,6 +170,7 @@ class Ledger:
             call.bound_nano_usd = event.bound_nano_usd
         if event.bound_tokens is not None:
             call.bound_tokens = event.bound_tokens
+        call.doubt = event.reason
         self.in_doubt[call.name] = call
         for sums in call.groups:
             sums.doubt(call)
@@ -206,6 +207,13 @@ class Ledger:
             sums.calls += 1
         return Call(name, "", 0, "", "", record.session, record.time_ns, b"", None, 0, groups)
 
+    def _heard_of(self, _: Recorded, event: ModelAnswered | ModelCallFailed) -> None:
+        """The provider's own name for a call helps a person to find it on an invoice."""
+        if event.request_id is not None:
+            call = self.reserved.get(event.call) or self.in_doubt.get(event.call)
+            if call is not None:
+                call.request_id = event.request_id
+
     def _budget_changed(self, _: Recorded, event: BudgetChanged) -> None:
         self.caps = {name: cap for name, cap in event.now.items() if cap is not None}
 
@@ -216,13 +224,15 @@ class Ledger:
         SpendInDoubt: _doubted,
         SpendCorrected: _correct,
         BudgetChanged: _budget_changed,
+        ModelAnswered: _heard_of,
+        ModelCallFailed: _heard_of,
     }
 
     _IGNORED: ClassVar = require_answers(
         "Ledger",
         _HANDLERS,
         [
-            AttemptSuperseded, BudgetExhausted, ModelAnswered, ModelCallFailed, PromptFailed, PromptStarted,
+            AttemptSuperseded, BudgetExhausted, PromptFailed, PromptStarted,
             PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, RunStarted, SessionClosed,
             SessionOpened, SettingsChanged, ToolFinished, ToolStarted, TrajectoryCompleted,
             TrajectoryDiscarded, TrajectoryRestored,

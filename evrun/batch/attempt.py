@@ -49,7 +49,7 @@ class AttemptRunner:
         self._tries = 0
 
     async def run(self) -> None:
-        """Step until the attempt has ended. Returns early, the attempt left open, when the run is told to end."""
+        """Step until the attempt has ended, or, the attempt left open, the run is told to end."""
         while not self._s.control.stopping:
             attempt = self._attempt()
             if self._left() <= 0:
@@ -73,7 +73,9 @@ class AttemptRunner:
         order = Order(self._unit, attempt.attempt, "rollout", settings.model, endpoint_host(settings))
         bound = request_bound(body, self._s.price, max_tokens=settings.max_tokens)
         timeout = min(settings.request_timeout, self._left())
-        verdict = await self._s.caller.complete(order, body, request_digest(body), bound, timeout, first)
+        verdict = await self._s.caller.complete(
+            order, body, request_digest(body), bound, timeout_s=timeout, first=first
+        )
         return await self._after(verdict)
 
     async def _after(self, verdict: Verdict) -> bool:
@@ -89,7 +91,9 @@ class AttemptRunner:
                 await self._fail(verdict)
                 return False
             case "quota":
-                self._s.control.stop(Ending("paused", 4, f"the provider's quota is used up: {verdict.message}"))
+                self._s.control.stop(
+                    Ending("paused", 4, f"the provider's quota is used up: {verdict.message}")
+                )
                 return False
             case "stop_run":
                 self._s.control.stop(Ending("failed", 1, self._stop_reason(verdict)))
@@ -121,7 +125,7 @@ class AttemptRunner:
         return True
 
     async def _pass_gate(self) -> None:
-        """Wait while the run is paused; a wait that a provider asked for does not count against the prompt."""
+        """Wait while the run is paused; waiting as told does not count against the prompt's time."""
         before = monotonic()
         await self._s.limiter.pass_gate(self._s.control.sleep, lambda: self._s.control.stopping)
         self._deadline += monotonic() - before
@@ -151,7 +155,9 @@ class AttemptRunner:
 
     def _timed_out(self, attempt: Attempt) -> PromptFailed:
         limit = self._brief.settings.prompt_timeout
-        return failed(attempt, "prompt_timeout", f"not done within {limit:g} s (--prompt-timeout)", None, retryable=True)
+        return failed(
+            attempt, "prompt_timeout", f"not done within {limit:g} s (--prompt-timeout)", None, retryable=True
+        )
 
     def _stop_reason(self, verdict: Verdict) -> str:
         settings = self._brief.settings

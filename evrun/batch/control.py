@@ -1,4 +1,4 @@
-"""How a run is told to end, and by whom: a signal, a provider that refuses everybody, a quota, a failed log."""
+"""How a run is told to end: by a signal, a provider that refuses everybody, a quota."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import anyio
 
 
 class Ending(NamedTuple):
-    """Why a run ends before its work is done: state "interrupted", "paused" or "failed", exit code, one line."""
+    """Why a run ends early: its state ("interrupted", "paused", "failed"), exit code, and one line."""
 
     state: str
     exit_code: int

@@ -58,7 +58,7 @@ def refuse_bad_lines(bad: list[BadLine], path: Path) -> None:
     if bad:
         listing = "\n".join(f"line {line}: {found}" for line, found in bad)
         raise DatasetFault(
-            f"{path}: {len(bad)} line{'s' if len(bad) > 1 else ''} cannot be used; nothing was run\n{listing}",
+            f"{path}: lines that cannot be used: {len(bad)}; nothing was run\n{listing}",
             lines=list(bad),
             hint="mend these lines, or leave them out with --skip-bad-rows",
         )
@@ -134,7 +134,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     plain = name.removesuffix(".gz").removesuffix(".zst")
     if str(path) != "/dev/stdin" and not plain.endswith(JSONL_ENDINGS):
         raise UsageFault(
-            f"dataset {path}: expected a JSONL file (.jsonl, .jsonl.gz or .jsonl.zst), found {path.suffix or 'no ending'}",
+            f"dataset {path}: expected .jsonl, .jsonl.gz or .jsonl.zst, found {path.suffix or 'no ending'}",
             hint="write one JSON object with a prompt on each line",
         )
     try:
@@ -148,7 +148,9 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             with path.open("rb") as lines:
                 yield lines
     except (OSError, EOFError, zstandard.ZstdError) as error:
-        raise UsageFault(f"dataset {path}: {_reason(error)}", hint="give the path of a readable JSONL file") from error
+        raise UsageFault(
+            f"dataset {path}: {_reason(error)}", hint="give the path of a readable JSONL file"
+        ) from error
 
 
 def _reason(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """What an attempt does next, and how it ends. Pure: state in, a step or an event out.
 
-The built-in `chat` agent is this function: because it looks at nothing but what is recorded, resuming an attempt is
-the ordinary step from its recorded state.
+The built-in `chat` agent is this function: because it looks at nothing but what is recorded, resuming an
+attempt is the ordinary step from its recorded state.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,6 @@ class Finish(NamedTuple):
     event: TrajectoryCompleted | TrajectoryDiscarded | PromptFailed
 
 
-
 def next_step(attempt: Attempt, brief: Brief) -> Send | RunTools | Finish:
     """The next step of an attempt, from what is recorded of it."""
     if not attempt.turns or attempt.open_turn is not None:
@@ -81,7 +80,12 @@ def next_step(attempt: Attempt, brief: Brief) -> Send | RunTools | Finish:
 
 
 def reason_to_supersede(
-    attempt: Attempt, brief: Brief, settings: bytes, safe_to_repeat: Callable[[str], bool], *, directory_there: bool
+    attempt: Attempt,
+    brief: Brief,
+    settings: bytes,
+    safe_to_repeat: Callable[[str], bool],
+    *,
+    directory_there: bool,
 ) -> str | None:
     """Why an attempt of an earlier session cannot go on, or null: it goes on from its last recorded call."""
     if attempt.settings != settings:
@@ -103,7 +107,9 @@ def superseded(attempt: Attempt, reason: str) -> AttemptSuperseded:
     return AttemptSuperseded(attempt.unit, attempt.attempt, reason)
 
 
-def failed(attempt: Attempt, error_class: str, message: str, status: int | None, *, retryable: bool) -> PromptFailed:
+def failed(
+    attempt: Attempt, error_class: str, message: str, status: int | None, *, retryable: bool
+) -> PromptFailed:
     """The event that ends an attempt without a trajectory."""
     return PromptFailed(attempt.unit, attempt.attempt, error_class, message, status, retryable)
 
@@ -116,7 +122,7 @@ def quality_rule(settings: Settings, counts: Counts) -> str | None:
 
 
 def rejudge(unit: str, settings: Settings, counts: Counts, reason: str | None) -> TrajectoryRestored | None:
-    """What today's rules say of a trajectory that was kept (`reason` null) or set aside before; null: the same."""
+    """What today's rules say of a trajectory kept (`reason` null) or set aside before; null: the same."""
     now = quality_rule(settings, counts)
     return None if now == reason else TrajectoryRestored(unit, now is None, now, counts)
 

@@ -1,4 +1,4 @@
-"""Opening a run: a new one, or one that goes on. What can be refused is refused before anything is written."""
+"""Opening a run, new or going on. What can be refused is refused before anything is written."""
 
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ def check_name_is_free(options: Options) -> bool:
     if there and not options.resume:
         raise UsageFault(
             f"{options.directory} holds a run already",
-            hint=f"go on with it: evrun run --run-name {options.run_name} --resume; or choose another --run-name",
+            hint=f"go on: evrun run --run-name {options.run_name} --resume; or choose another --run-name",
         )
     if not there and options.dataset is None:
         found = f"{options.directory} holds no run, and no dataset was given"

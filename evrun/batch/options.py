@@ -1,6 +1,7 @@
 """What somebody asked for: options as given, null where not given, and how they become settings.
 
-Precedence on a new run: option, environment, default. On a resume: option, what the log recorded, environment.
+Precedence on a new run: option, environment, default. On a resume: option, what the log recorded,
+environment.
 """
 
 import json
@@ -54,7 +55,7 @@ def check_run_name(name: str) -> None:
 
 
 def resolve(options: Options, recorded: Settings | None, environment: Mapping[str, str]) -> Settings:
-    """The settings in force. `model` may still be empty: then the endpoint is asked (`endpoint.choose_model`).
+    """The settings in force. `model` may still be empty: `endpoint.choose_model` asks for one then.
 
     Raises:
         UsageFault: a value that cannot be honoured, with what is expected.
@@ -89,8 +90,12 @@ def read_prefill(path: Path) -> list[dict[str, Any]]:
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UsageFault(f"--prefill-messages-file {path}: {error}", hint="give a JSON array of messages") from error
-    if not isinstance(value, list) or not all(isinstance(m, dict) and "role" in m and "content" in m for m in value):
+        raise UsageFault(
+            f"--prefill-messages-file {path}: {error}", hint="give a JSON array of messages"
+        ) from error
+    if not isinstance(value, list) or not all(
+        isinstance(m, dict) and "role" in m and "content" in m for m in value
+    ):
         raise UsageFault(
             f"--prefill-messages-file {path}: expected a JSON array of objects with role and content",
             hint='for example [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]',
@@ -161,7 +166,7 @@ def _check_endpoint(settings: Settings) -> None:
 def is_loopback(url: str) -> bool:
     """Whether a URL's host is this machine."""
     host = urlsplit(url).hostname or ""
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def api_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:

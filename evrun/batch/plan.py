@@ -1,7 +1,7 @@
 """The plan: which units a dataset makes, in which batches, and how a dataset compares with what was planned.
 
-A prompt is known by its content, never by its place: a digest of its exact text with `image` and `cwd`, and an
-occurrence number for repeats. All here is pure; rows stream through and only identities stay.
+A prompt is known by its content, never by its place: a digest of its exact text with `image` and `cwd`, and
+an occurrence number for repeats. All here is pure; rows stream through and only identities stay.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ class Identifier:
 
 
 def scan(lines: Iterable[Row | BadLine], max_samples: int | None) -> Scan:
-    """Read a dataset through once: identities of its usable rows, all complaints, and a digest of its rows."""
+    """Read a dataset through once: identities of usable rows, all complaints, a digest of its rows."""
     identifier, digest, size = Identifier(), hashlib.sha256(), 0
     identities: list[Identity] = []
     bad: list[BadLine] = []
@@ -104,7 +104,7 @@ def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) ->
 
 
 class Numbering(NamedTuple):
-    """Where a planning starts: the next row index, a batch and how many rows it holds, the size of batches."""
+    """Where a planning starts: next row index, a batch and how many rows it holds, the size of batches."""
 
     index: int
     batch: int
@@ -113,7 +113,11 @@ class Numbering(NamedTuple):
 
 
 def plan(
-    lines: Iterable[Row | BadLine], only: set[Identity] | None, numbering: Numbering, samples: int, limit: int | None
+    lines: Iterable[Row | BadLine],
+    only: set[Identity] | None,
+    numbering: Numbering,
+    samples: int,
+    limit: int | None,
 ) -> Iterator[PromptsPlanned]:
     """The events that plan a dataset's rows (`only` the new ones, where given), in bounded chunks.
 
@@ -131,7 +135,11 @@ def plan(
 
 
 def _planned_rows(
-    lines: Iterable[Row | BadLine], only: set[Identity] | None, numbering: Numbering, samples: int, limit: int | None
+    lines: Iterable[Row | BadLine],
+    only: set[Identity] | None,
+    numbering: Numbering,
+    samples: int,
+    limit: int | None,
 ) -> Iterator[PlannedRow]:
     identifier, accepted, placed = Identifier(), 0, 0
     for line in lines:

@@ -1,7 +1,7 @@
 """A request to a model: the exact bytes that go on the wire, made from settings and messages. Pure.
 
-The same settings and messages give the same bytes, so a recorded digest proves that a rebuilt request is the one
-that was sent.
+The same settings and messages give the same bytes, so a recorded digest proves that a rebuilt request is
+the one that was sent.
 """
 
 import hashlib
@@ -14,12 +14,16 @@ import msgspec
 from .settings import Settings
 
 
-def request_body(settings: Settings, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seed: int | None) -> bytes:
+def request_body(
+    settings: Settings, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seed: int | None
+) -> bytes:
     """The JSON body of one chat completion request."""
     body: dict[str, Any] = {"model": settings.model, "messages": messages}
     if tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in tools]
-    body |= _sampling(settings, seed) | _reasoning(settings) | _routing(settings) | (settings.extra_body or {})
+    body |= (
+        _sampling(settings, seed) | _reasoning(settings) | _routing(settings) | (settings.extra_body or {})
+    )
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
@@ -33,7 +37,7 @@ def request_digest(body: bytes) -> bytes:
 
 
 def unit_seed(settings: Settings, occurrence: int, sample: int) -> int | None:
-    """The seed that a unit sends: the run's own for the first of its kind, another for each repeat of a row."""
+    """The seed that a unit sends: the run's own, or for a repeat of a row another one."""
     if settings.seed is None:
         return None
     return settings.seed + (sample - 1) + 1000 * (occurrence - 1)
@@ -47,7 +51,12 @@ def endpoint_host(settings: Settings) -> str:
 def _sampling(settings: Settings, seed: int | None) -> dict[str, Any]:
     # OpenAI's own endpoint counts reasoning into the output cap only under the newer name.
     cap = "max_completion_tokens" if endpoint_host(settings) == "api.openai.com" else "max_tokens"
-    values = {cap: settings.max_tokens, "temperature": settings.temperature, "top_p": settings.top_p, "seed": seed}
+    values = {
+        cap: settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "seed": seed,
+    }
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -10,7 +10,6 @@ from eventlog.events import PromptStarted
 from projections import RowSource, Views
 
 from ..effects.clock import monotonic
-from ..journal import Journal
 from ..tools import draw_toolsets, find_tool
 from .attempt import AttemptRunner, Services
 from .decide import Brief, reason_to_supersede, superseded
@@ -37,8 +36,9 @@ class BatchRunner:
     async def run(self, again: Iterable[str], watch: Callable[[], None]) -> None:
         """Run until nothing is left to do or the run is told to end, and calls in flight have ended.
 
-        `again` names finished units that get another attempt. `watch` is called a few times a second, to show progress. Errors come as an exception group; one of
-        `eventlog.errors.AppendError` means that the log cannot be written.
+        `again` names finished units that get another attempt. `watch` is called a few times a second, to
+        show progress. Errors come as an exception group; one of `eventlog.errors.AppendError` means that
+        the log cannot be written.
         """
         queue = self._queue(list(again))
         async with anyio.create_task_group() as group:
@@ -50,8 +50,7 @@ class BatchRunner:
             group.cancel_scope.cancel()
 
     def _queue(self, again: list[str]) -> Iterator[str]:
-        """Units to work on: those that an earlier session left open first, then those to try again, then the
-        pending ones as planned.
+        """Units to work on: those left open by an earlier session, those to try again, then the pending ones.
 
         Names are taken at once, because the fold changes while the run goes on.
         """

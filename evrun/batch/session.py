@@ -1,4 +1,4 @@
-"""One session on a batch run, from what somebody typed to the last view: the story that the other modules tell."""
+"""One session on a batch run, from what somebody typed to the last view."""
 
 import os
 import signal
@@ -32,6 +32,7 @@ from .options import Options, check_run_name, resolve
 from .runner import BatchRunner
 from .settings import Settings, settings_from_record
 from .tool_calls import ToolRunner
+
 
 class Ui(Protocol):
     """What a session tells a person while it works."""
@@ -151,9 +152,8 @@ class _Session:
             scanned = opening.scan_dataset(path, settings, skip_bad_rows=options.skip_bad_rows)
             compared = opening.comparison(scanned, state.batch, settings)
             if compared.new or compared.gone:
-                self._ui.note(
-                    f"dataset: {compared.known} rows known, {len(compared.new)} new, {len(compared.gone)} gone"
-                )
+                new, gone = len(compared.new), len(compared.gone)
+                self._ui.note(f"dataset: {compared.known} rows known, {new} new, {gone} gone")
             parts.append(opening.further_plan(path, settings, state.batch, compared))
         if recorded.require_reasoning != settings.require_reasoning:
             parts.append(opening.rejudged(writer.reader(), state.batch, settings))

@@ -15,8 +15,8 @@ PROVIDER_SORTS = ("price", "throughput", "latency")
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that decides how a batch run goes; durations are in seconds.
 
-    `base_url` is null for the embedded model, whose port is new in each session. `toolsets` null means: drawn
-    from `distribution`.
+    `base_url` is null for the embedded model, whose port is new in each session. `toolsets` null means:
+    drawn from `distribution`.
     """
 
     dataset: str

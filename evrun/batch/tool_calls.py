@@ -1,7 +1,6 @@
 """Tool calls of an attempt: each recorded before it runs and when it has ended."""
 
 import hashlib
-import shutil
 from pathlib import Path
 
 import anyio
@@ -65,7 +64,7 @@ class ToolRunner:
         return attempt_directory(self._work, unit, attempt)
 
     async def run(self, attempt: Attempt, step: RunTools, brief: Brief, timeout_s: float) -> None:
-        """Run the calls of one turn: at the same time where each of them is safe, else one after the other."""
+        """Run the calls of one turn: together where each of them is safe, else one after the other."""
         calls = attempt.answers()[step.turn - 1].tool_calls
         prepared = [prepare(calls[position], position, brief) for position in step.positions]
         for call in prepared:
