@@ -1,0 +1,80 @@
+"""`evrun status RUN`: how far a run is."""
+
+from typing import Any
+
+from eventlog.storage import LogReader, lock_holder
+from projections import fold_log, status_report
+
+from . import output
+from .output import JsonFlag
+from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
+
+
+def status_command(run: RunArgument, *, output_dir: OutputDirectory = DATA, json: JsonFlag = False) -> int:
+    """Show how far a run is, also while it is going on and after a crash. Changes nothing."""
+    report = read_status(run, output_dir)
+    if json:
+        output.as_json(report)
+    else:
+        show(report)
+    return 0
+
+
+def read_status(run: str, output_dir: Any = DATA) -> dict[str, Any]:
+    """The report, made from what is durable now.
+
+    Whether the run is held is asked before the log is read: a run that ends in between is shown as running,
+    with its last event, never as interrupted.
+    """
+    directory = find_run(run, output_dir)
+    holder = lock_holder(log_of(directory))
+    reader = LogReader.open(log_of(directory))
+    try:
+        end = reader.end
+        state = fold_log(reader, end.sequence)
+    finally:
+        reader.close()
+    name = state.batch.run or directory.resolve().name
+    return status_report(state, run=name, dir=str(directory), holder=holder, chain=end.chain.hex())
+
+
+def show(report: dict[str, Any]) -> None:
+    """The report for people."""
+    counts = ", ".join(f"{number} {name}" for name, number in report["counts"].items())
+    output.facts(
+        [
+            ("run", f"{report['run']} in {report['dir']}"),
+            (
+                "state",
+                report["state"] if report["reason"] is None else f"{report['state']}: {report['reason']}",
+            ),
+            ("prompts", counts),
+            *([("batches", f"{report['batches']['done']} of {report['batches']['total']} done")]),
+            ("settled", f"{report['settled_usd']} USD"),
+            ("in doubt", f"at most {report['in_doubt_usd']} USD"),
+            ("reserved", f"at most {report['reserved_usd']} USD"),
+            ("session", session_line(report["session"])),
+            ("log", f"{report['sequence']} events, chain {report['chain']}"),
+        ]
+    )
+    output.table(
+        ["unit", "attempt", "started", "calls", "settled USD"],
+        [
+            (
+                attempt["unit"],
+                attempt["attempt"],
+                attempt["started_at"],
+                attempt["calls"],
+                attempt["settled_usd"],
+            )
+            for attempt in report["open"]
+        ],
+        title="open attempts",
+    )
+
+
+def session_line(session: dict[str, Any] | None) -> str:
+    """The newest session in words."""
+    if session is None:
+        return "none yet"
+    return f"{session['number']}, pid {session['pid']} on {session['host']}, since {session['started_at']}"

@@ -1,0 +1,57 @@
+"""The real `evrun`, as a process of its own, the way a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent.parent
+EVRUN = [sys.executable, "-m", "cli.main"]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith(("EVRUN_", "OPENAI_"))},
+    "PYTHONPATH": str(ROOT),
+    "COLUMNS": "100",
+    "PYTHONWARNINGS": "error",
+}
+
+
+class Said(NamedTuple):
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """All of stdout as one JSON value: anything else there fails the test."""
+        return json.loads(self.out)
+
+
+def evrun(*arguments: object, cwd: Path, environment: dict[str, str] | None = None) -> Said:
+    """Run `evrun ARGUMENTS` in a directory, with no stdin, and wait for its end."""
+    done = subprocess.run(
+        [*EVRUN, *map(str, arguments)],
+        cwd=cwd,
+        env=ENVIRONMENT | (environment or {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def start(*arguments: object, cwd: Path) -> "subprocess.Popen[str]":
+    """Start `evrun ARGUMENTS` and go on; its stdout and stderr can be read."""
+    return subprocess.Popen(
+        [*EVRUN, *map(str, arguments)],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
