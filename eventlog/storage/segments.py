@@ -1,0 +1,41 @@
+"""The files of a log: names and listing."""
+
+import re
+from typing import NamedTuple
+
+from .format import COMPRESSED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
+
+_NAME = re.compile(r"(\d{20})-(\d{8,})(\.evl|\.evz)")
+
+
+class SegmentName(NamedTuple):
+    """What a segment's file name says."""
+
+    number: int
+    first_sequence: int
+    name: str
+
+    @property
+    def compressed(self) -> bool:
+        """Whether this is the compressed twin."""
+        return self.name.endswith(COMPRESSED_SUFFIX)
+
+
+def segment_name(first_sequence: int, number: int) -> str:
+    """The file name of a segment: it sorts by sequence, and numbers are dense."""
+    return f"{first_sequence:020d}-{number:08d}{SEGMENT_SUFFIX}"
+
+
+def segment_names(names: list[str]) -> list[SegmentName]:
+    """The segments among a directory's names, by number; everything else is none of the log's business."""
+    found = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match:
+            found.append(SegmentName(int(match[2]), int(match[1]), name))
+    return sorted(found)
+
+
+def temporary_names(names: list[str]) -> list[str]:
+    """Segments that a crash kept from getting their names. They never held an event that was acknowledged."""
+    return [name for name in names if name.endswith(SEGMENT_SUFFIX + TEMPORARY_SUFFIX)]

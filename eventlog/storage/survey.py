@@ -1,0 +1,193 @@
+"""What is known of a log's files, gathered step by step; `recovery` puts the steps in order.
+
+A survey can be taken up again: a follower keeps it and looks only at what has come since.
+"""
+
+from dataclasses import dataclass, field
+
+from ..errors import Problem
+from .filesystem import FileSystem
+from .format import (
+    ALIGNMENT_BYTES,
+    HEAD_BYTES,
+    HEAD_NAME,
+    LOG_ID_BYTES,
+    SEAL,
+    SEGMENT_HEADER_BYTES,
+    ZERO_CHAIN,
+)
+from .framing import Place
+from .head import Head, parse_head
+from .header import NotAHeader, SegmentHeader, parse_segment_header
+from .index import Catalog, SegmentMap
+from .scan import Evidence, look_behind, walk
+from .segments import SegmentName, segment_names
+from .source import open_source
+from .verdict import Position
+
+START = Place(0, ZERO_CHAIN, 0, SEGMENT_HEADER_BYTES)
+
+
+@dataclass(slots=True)
+class Found:
+    """One segment file that is new to the survey: its header, or what is wrong with it."""
+
+    name: SegmentName
+    header: SegmentHeader | None
+    problem: str | None
+
+
+@dataclass(slots=True)
+class Survey:
+    """All that is known of the log in `directory`.
+
+    `end` is the last complete boundary, `before_end` the place one frame earlier; `durable` is where the next look
+    begins. `marks` are positions that somebody vouches for; those met on the way are in `met`.
+    """
+
+    filesystem: FileSystem
+    directory: str
+    log_id: bytes = bytes(LOG_ID_BYTES)
+    epoch: int = 0
+    catalog: Catalog = field(default_factory=Catalog)
+    end: Place = START
+    before_end: Place = START
+    durable: Place = START
+    sealed: bool = False
+    promised: int = 0
+    heads: list[tuple[int, Head]] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    marks: set[Position] = field(default_factory=set)
+    met: set[Position] = field(default_factory=set)
+    found: list[Found] = field(default_factory=list)
+
+    def read_head(self) -> None:
+        """Take HEAD's promises in. An absent, empty or torn HEAD promises nothing."""
+        try:
+            with open_source(self.filesystem, self.directory, HEAD_NAME) as source:
+                self.heads = parse_head(source.read(0, HEAD_BYTES))
+        except FileNotFoundError:
+            self.heads = []
+        self.marks.update(Position(head.sequence, head.chain) for _, head in self.heads)
+        self.promised = max([self.promised, *(head.sequence for _, head in self.heads)])
+
+    def read_headers(self) -> None:
+        """List the segments and read the headers of those that are new; every whole one is evidence."""
+        names = segment_names(self.filesystem.names(self.directory))
+        known = {segment.name for segment in self.catalog.segments}
+        self.found = [self._read_header(name) for name in names if name.name not in known]
+        for found in self.found:
+            if found.header is not None:
+                self.promised = max(self.promised, found.header.previous_sequence)
+        missing = known - {name.name for name in names}
+        if missing:
+            raise FileNotFoundError(min(missing))
+
+    def _read_header(self, name: SegmentName) -> Found:
+        if name.compressed:
+            return Found(name, None, "it is compressed, by a newer evrun")
+        with open_source(self.filesystem, self.directory, name.name) as source:
+            self.sizes[name.name] = source.size_bytes
+            try:
+                header = parse_segment_header(source.read(0, SEGMENT_HEADER_BYTES))
+            except NotAHeader as error:
+                return Found(name, None, str(error))
+        return Found(name, header, own_problem(name, header, self.sizes[name.name]))
+
+    def next_problem(self, found: Found) -> str | None:
+        """Why this file cannot be the next segment, or None when it is."""
+        number = len(self.catalog.segments) + 1
+        if found.name.number != number:
+            fault = "is missing" if found.name.number > number else "is there more than once"
+            return f"segment number {min(number, found.name.number)} {fault}"
+        if found.header is None or found.problem is not None:
+            return found.problem
+        if not self.catalog.segments:
+            return None
+        before = self.catalog.segments[-1].header
+        if found.header.log_id != before.log_id:
+            return "the segment belongs to another log"
+        if found.header.epoch < before.epoch:
+            return f"the segment is of session {found.header.epoch}, older than {before.epoch} before it"
+        if found.header.previous_offset_bytes > before.allocated_bytes:
+            return "the segment says that its predecessor ended behind its own end"
+        return None
+
+    def enter(self, found: Found) -> None:
+        """Begin the next segment, where its predecessor was found to end."""
+        header = found.header
+        assert header is not None
+        if not self.catalog.segments:
+            self.log_id = header.log_id
+        self.epoch = max(self.epoch, header.epoch)
+        segment = self.catalog.add(found.name.name, header, self.end)
+        self.end = self.before_end = segment.index.find(header.base_sequence)
+        self.sealed = False
+
+    def walk_last(self, successor: SegmentHeader | None) -> str:
+        """Walk the newest known segment as far as it is whole, at most to where its successor says; say why it ended."""
+        segment = self.catalog.segments[-1]
+        stop = segment.header.allocated_bytes if successor is None else successor.previous_offset_bytes
+        with open_source(self.filesystem, self.directory, segment.name) as source:
+            self.sizes[segment.name] = source.size_bytes
+            frames = walk(source, segment.header.stamp, self.end, stop)
+            while True:
+                try:
+                    header, _, place = next(frames)
+                except StopIteration as ended:
+                    return str(ended.value)
+                self._advance(segment, place, sealed=header.kind == SEAL)
+
+    def _advance(self, segment: SegmentMap, place: Place, *, sealed: bool) -> None:
+        self.before_end, self.end, self.sealed = self.end, place, sealed
+        segment.index.note(place)
+        position = Position(place.sequence, place.chain)
+        if position in self.marks:
+            self.met.add(position)
+
+    def look_behind(self) -> Evidence:
+        """Look at what lies behind the end in the last segment."""
+        segment = self.catalog.segments[-1]
+        with open_source(self.filesystem, self.directory, segment.name) as source:
+            return look_behind(source, segment.header.stamp, self.end.offset_bytes)
+
+    def settle(self, *, live: bool) -> None:
+        """Decide what is durable.
+
+        Of a log that nobody writes it is all that was found (the caller has synced it). Of a live one: what HEAD says,
+        or what was durable before the newest frame was written.
+        """
+        head = self.heads[-1][1].sequence if self.heads else 0
+        if live and (self.sealed or head < self.end.sequence):
+            self.durable = self.before_end
+        else:
+            self.durable = self.end
+
+    def resume(self) -> None:
+        """Go back to the last durable place, to look again from there."""
+        self.end = self.before_end = self.durable
+        self.sealed = False
+        self.marks.clear()
+        self.met = {Position(self.end.sequence, self.end.chain)}
+
+    def problem(self, what: str, segment: str = "") -> Problem:
+        """A problem at the end of what is whole."""
+        name = segment or (self.catalog.segments[-1].name if self.catalog.segments else "")
+        offset = 0 if segment else self.end.offset_bytes
+        return Problem(name, offset, self.end.sequence, max(self.promised, self.end.sequence), what)
+
+
+def own_problem(name: SegmentName, header: SegmentHeader, size_bytes: int) -> str | None:
+    """What a segment's header says against its own file, or None."""
+    if header.number != name.number or header.base_sequence != name.first_sequence:
+        return f"the file holds segment {header.number} from event {header.base_sequence}, not what its name says"
+    if header.preallocated and size_bytes < header.allocated_bytes:
+        return f"the file has {size_bytes} bytes, and {header.allocated_bytes} were allocated: it was cut"
+    previous = (header.previous_number, header.previous_sequence)
+    if previous != (header.number - 1, header.base_sequence - 1):
+        return "the header's account of its predecessor does not fit its own numbers"
+    offset = header.previous_offset_bytes
+    first = header.number == 1
+    if (first and offset != 0) or (not first and (offset < SEGMENT_HEADER_BYTES or offset % ALIGNMENT_BYTES)):
+        return f"the header says that its predecessor ended at byte {offset}"
+    return None

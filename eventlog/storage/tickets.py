@@ -1,0 +1,128 @@
+"""A ticket: one submitted commit, and how whoever waits for it learns what became of it."""
+
+import asyncio
+from _thread import allocate_lock
+from collections.abc import Callable, Generator, Iterable
+
+from ..errors import AppendError
+
+
+class Ticket:
+    """One submitted commit: wholly there or wholly absent, whatever happens.
+
+    `first_sequence` and `time_ns` are set once it is durable. A ticket of `submit_async` is awaitable, any number of
+    times, on its loop; cancelling an await never cancels the commit.
+    """
+
+    __slots__ = (
+        "_done",
+        "_gate",
+        "_waiters",
+        "error",
+        "first_sequence",
+        "loop",
+        "on_durable",
+        "payloads",
+        "size_bytes",
+        "time_ns",
+    )
+
+    def __init__(
+        self,
+        payloads: tuple[bytes, ...],
+        size_bytes: int,
+        loop: asyncio.AbstractEventLoop | None = None,
+        on_durable: "Callable[[Ticket], None] | None" = None,
+    ) -> None:
+        self.payloads = payloads
+        self.size_bytes = size_bytes
+        self.loop = loop
+        self.on_durable = on_durable
+        self.first_sequence = 0
+        self.time_ns = 0
+        self.error: AppendError | None = None
+        # A bare lock, held until the outcome is known, costs a twentieth of a threading.Event.
+        self._gate = allocate_lock()
+        self._gate.acquire()
+        self._waiters: list[asyncio.Future[None]] | None = None
+        self._done = False
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the commit's last event; meaningful once it is durable."""
+        return self.first_sequence + len(self.payloads) - 1
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait in a thread; return the sequence of the last event.
+
+        Raises:
+            NotWritten: certainly absent; the log goes on.
+            OutcomeUnknown: perhaps there; the log takes nothing more.
+            LogClosed: certainly absent; the log was closed before.
+            TimeoutError: `timeout` seconds have passed; the commit goes on.
+        """
+        if not self._gate.acquire(timeout=-1 if timeout is None else timeout):
+            raise TimeoutError(f"The commit is not decided after {timeout} s; it goes on.")
+        self._gate.release()
+        return self._outcome()
+
+    def __await__(self) -> Generator[object, None, int]:
+        """Wait on the loop that submitted it; return the sequence of the last event, or raise as `wait` does."""
+        if not self._done:
+            loop = asyncio.get_running_loop()
+            if loop is not self.loop:
+                raise RuntimeError("A ticket can only be awaited on the loop that called submit_async.")
+            waiter: asyncio.Future[None] = loop.create_future()
+            if self._waiters is None:
+                self._waiters = []
+            self._waiters.append(waiter)
+            yield from waiter
+        return self._outcome()
+
+    def _outcome(self) -> int:
+        if self.error is not None:
+            # Each waiter gets an error of its own, because a raised one collects its raiser's traceback.
+            raise type(self.error)(*self.error.args) from self.error.__cause__
+        return self.last_sequence
+
+    def decide(self) -> None:
+        """Let waiting threads see the outcome, which was set before."""
+        self._gate.release()
+
+    def settle(self) -> None:
+        """On the ticket's loop: tell the callback, then wake the awaiters."""
+        self._done = True
+        try:
+            if self.error is None and self.on_durable is not None:
+                self.on_durable(self)
+        finally:
+            for waiter in self._waiters or ():
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters = None
+
+
+def settle_all(tickets: Iterable[Ticket]) -> None:
+    """Settle the tickets of one group on their loop. A callback that raises takes nothing from the others."""
+    for ticket in tickets:
+        try:
+            ticket.settle()
+        except Exception as error:  # noqa: BLE001 - a caller's callback; its error goes to the loop's handler
+            assert ticket.loop is not None
+            ticket.loop.call_exception_handler(
+                {"message": "on_durable of a durable commit raised", "exception": error}
+            )
+
+
+def decide_all(tickets: list[Ticket]) -> None:
+    """Make the outcome of a group known: to threads at once, to each loop with one call in sequence order."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
+    for ticket in tickets:
+        ticket.decide()
+        if ticket.loop is not None:
+            by_loop.setdefault(ticket.loop, []).append(ticket)
+    for loop, group in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(settle_all, group)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits there any more, and the log goes on
