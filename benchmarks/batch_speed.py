@@ -82,9 +82,8 @@ def row(name: str, in_flight: int, prompts: int, runs: list[Measured]) -> float:
 def speeds(prompts: int, rounds: int, widths: list[int], scratch: Path) -> None:
     """Both sides at each width, interleaved."""
     dataset = gsm8k(scratch / "prompts.jsonl", prompts)
-    print(
-        f"{'':<10} {'in flight':>9} {'samples/s':>11} {'CPU ms/sample':>13} {'peak MiB':>9} {'log B/sample':>16}"
-    )
+    heads = ("", "in flight", "samples/s", "CPU ms each", "peak MiB", "log bytes each")
+    print("{:<10} {:>9} {:>11} {:>13} {:>9} {:>16}".format(*heads))
     for width in widths:
         bare: list[Measured] = []
         ours: list[Measured] = []

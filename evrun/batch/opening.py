@@ -120,7 +120,7 @@ def orphaned(ledger: Ledger) -> list[Event]:
 def first_plan(path: Path, settings: Settings, scanned: Scan) -> Iterator[Event]:
     """The events that plan a new run."""
     if scanned.bad:
-        yield RowsSkipped([tuple(line) for line in scanned.bad])
+        yield RowsSkipped([(line, found) for line, found in scanned.bad])
     numbering = Numbering(0, 1, 0, settings.batch_size)
     yield from plan(read_dataset(path), None, numbering, settings.samples, settings.max_samples)
 

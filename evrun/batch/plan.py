@@ -106,7 +106,7 @@ def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) ->
 class Numbering(NamedTuple):
     """Where a planning starts: next row index, a batch and how many rows it holds, the size of batches."""
 
-    index: int
+    first_index: int
     batch: int
     filled: int
     batch_size: int
@@ -152,5 +152,5 @@ def _planned_rows(
         if only is not None and identity not in only:
             continue
         batch = numbering.batch + (numbering.filled + placed) // numbering.batch_size
-        yield PlannedRow(*identity, numbering.index + placed, batch, line.raw, 1, samples)
+        yield PlannedRow(*identity, numbering.first_index + placed, batch, line.raw, 1, samples)
         placed += 1
