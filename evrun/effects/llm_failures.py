@@ -1,0 +1,98 @@
+"""Foreign errors to outcomes: did the request leave this machine or not?
+
+One rule: an error counts as "not sent" only when its class says that there never was a connection to send on.
+All else, known or not, is "lost", which may have cost money. The transport's own httpx classes cannot be
+trusted for that: httpx-aiohttp 0.2 turns a connection that broke after sending into `httpx.ConnectTimeout`.
+So the error under it (`__cause__`) decides.
+"""
+
+from typing import NamedTuple
+
+import aiohttp
+import httpx
+
+from .llm_outcomes import Lost, LostReason, NotSent, NotSentReason
+
+
+class _Class(NamedTuple):
+    sent: bool
+    reason: str
+    words: str
+
+
+def _not_sent(reason: NotSentReason, words: str) -> _Class:
+    return _Class(sent=False, reason=reason, words=words)
+
+
+def _lost(reason: LostReason, words: str) -> _Class:
+    return _Class(sent=True, reason=reason, words=words)
+
+
+_BROKEN = _lost("connection", "the connection broke before the whole answer was here")
+_NOT_HTTP = _lost("protocol", "what came back is not HTTP as it should be")
+_UNEXPECTED = _lost("unexpected", "the request failed in a way that evrun does not know")
+_UNREACHABLE = _not_sent("connect", "no connection")
+_TLS = _not_sent("tls", "no secure connection")
+_PROXY = _not_sent("proxy", "no way through the proxy")
+_ADDRESS = _not_sent("address", "no address that a request can be sent to")
+_NO_CONNECTION_IN_TIME = _not_sent("connect_timeout", "no connection in time")
+_NO_ANSWER_IN_TIME = _lost("timeout", "no answer in time")
+
+# The nearest class in an error's ancestry decides.
+AIOHTTP_CLASSES: dict[type[BaseException], _Class] = {
+    aiohttp.ClientError: _UNEXPECTED,
+    aiohttp.ClientResponseError: _NOT_HTTP,
+    aiohttp.ClientHttpProxyError: _PROXY,
+    aiohttp.ClientConnectionError: _BROKEN,
+    aiohttp.ClientConnectorError: _UNREACHABLE,
+    aiohttp.ClientConnectorDNSError: _not_sent("dns", "the host name has no address"),
+    aiohttp.ClientProxyConnectionError: _PROXY,
+    aiohttp.ClientSSLError: _TLS,
+    aiohttp.ClientConnectorSSLError: _TLS,
+    aiohttp.ClientConnectorCertificateError: _TLS,
+    aiohttp.ServerFingerprintMismatch: _TLS,
+    aiohttp.ServerTimeoutError: _NO_ANSWER_IN_TIME,
+    aiohttp.ConnectionTimeoutError: _NO_CONNECTION_IN_TIME,
+    aiohttp.ClientPayloadError: _BROKEN,
+    aiohttp.InvalidURL: _ADDRESS,
+    aiohttp.NonHttpUrlClientError: _ADDRESS,
+}
+HTTPX_CLASSES: dict[type[BaseException], _Class] = {
+    httpx.HTTPError: _UNEXPECTED,
+    httpx.ConnectError: _UNREACHABLE,
+    httpx.ConnectTimeout: _NO_CONNECTION_IN_TIME,
+    httpx.PoolTimeout: _NO_CONNECTION_IN_TIME,
+    httpx.ProxyError: _PROXY,
+    httpx.UnsupportedProtocol: _ADDRESS,
+    httpx.InvalidURL: _ADDRESS,
+    httpx.TimeoutException: _NO_ANSWER_IN_TIME,
+    httpx.NetworkError: _BROKEN,
+    httpx.ProtocolError: _NOT_HTTP,
+    httpx.DecodingError: _lost("decoding", "the answer's content encoding cannot be undone"),
+    httpx.TooManyRedirects: _NOT_HTTP,
+    httpx.HTTPStatusError: _UNEXPECTED,
+    httpx.StreamError: _BROKEN,
+    httpx.CookieConflict: _UNEXPECTED,
+}
+_OTHERS: dict[type[BaseException], _Class] = {TimeoutError: _NO_ANSWER_IN_TIME, OSError: _BROKEN}
+_ALL = AIOHTTP_CLASSES | HTTPX_CLASSES | _OTHERS
+
+
+def failure_of(error: Exception, elapsed_ms: int) -> NotSent | Lost:
+    """The outcome that an error of the transport stands for."""
+    cause = _deciding(error)
+    found = next((_ALL[kind] for kind in type(cause).__mro__ if kind in _ALL), _UNEXPECTED)
+    message = f"{found.words}: {_detail(cause)}"
+    if found.sent:
+        return Lost(found.reason, message, elapsed_ms)  # type: ignore[arg-type]  # made by _lost
+    return NotSent(found.reason, message)  # type: ignore[arg-type]  # made by _not_sent
+
+
+def _deciding(error: Exception) -> BaseException:
+    """The error that knows what happened: the transport's own, under the one that it was translated to."""
+    cause = error.__cause__
+    return cause if isinstance(cause, aiohttp.ClientError) else error
+
+
+def _detail(error: BaseException) -> str:
+    return str(error).strip() or type(error).__name__
