@@ -104,7 +104,7 @@ def memory(prompts: int, scratch: Path) -> None:
             peaks.append(evrun_once(endpoint.base_url, dataset, 64, scratch / "data").peak_kib)
     per_prompt = (peaks[1] - peaks[0]) * 1024 / (4 * prompts)
     print(
-        f"peak memory: {peaks[0] / 1024:.0f} MiB at {prompts} prompts, {peaks[1] / 1024:.0f} MiB at {5 * prompts}: "
+        f"peak memory: {peaks[0] / 1024:.0f} MiB at {prompts}, {peaks[1] / 1024:.0f} MiB at {5 * prompts}: "
         f"{per_prompt:.0f} bytes a prompt (goal: at most 500)"
     )
 

@@ -3,10 +3,12 @@
 import json as jsonlib
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
+from evrun.batch.dataset import spool_stdin
 from evrun.batch.options import Options
 from evrun.batch.session import Result, run_batch
 from evrun.errors import UsageFault
@@ -15,6 +17,9 @@ from projections import result_report
 from . import output
 from .progress import Progress
 from .runs import DATA
+
+STDIN = "-"
+"""The dataset's name when it comes from standard input."""
 
 # typer.Option is spelled often enough to deserve a short name here.
 _Opt = typer.Option
@@ -139,7 +144,10 @@ def run_command(
         given=given,
     )
     progress = Progress(quiet=quiet, preview=log_prefix_chars if verbose else None)
-    return _run(options, progress, json=json)
+    with TemporaryDirectory() as scratch:
+        if str(options.dataset) == STDIN:
+            options.dataset, options.dataset_name = spool_stdin(Path(scratch)), STDIN
+        return _run(options, progress, json=json)
 
 
 def _run(options: Options, progress: Progress, *, json: bool) -> int:

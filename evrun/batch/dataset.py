@@ -132,7 +132,7 @@ def _shown(text: bytes, limit: int = 60) -> str:
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     name = path.name.lower()
     plain = name.removesuffix(".gz").removesuffix(".zst")
-    if str(path) != "/dev/stdin" and not plain.endswith(JSONL_ENDINGS):
+    if not plain.endswith(JSONL_ENDINGS):
         raise UsageFault(
             f"dataset {path}: expected .jsonl, .jsonl.gz or .jsonl.zst, found {path.suffix or 'no ending'}",
             hint="write one JSON object with a prompt on each line",

@@ -23,7 +23,10 @@ LOCAL_MODEL = "local"
 
 
 class Options(msgspec.Struct, kw_only=True):
-    """The options of `evrun run`; null means: not given. Names and units are those of `Settings`."""
+    """The options of `evrun run`; null means: not given. `given` has the names and units of `Settings`.
+
+    `dataset_name` is how the dataset is recorded, where that is not its path ("-" for standard input).
+    """
 
     run_name: str
     output_dir: Path = Path("data")
@@ -32,6 +35,7 @@ class Options(msgspec.Struct, kw_only=True):
     retry_discarded: bool = False
     skip_bad_rows: bool = False
     dataset: Path | None = None
+    dataset_name: str | None = None
     prefill_messages_file: Path | None = None
     given: dict[str, Any] = {}
 
@@ -64,7 +68,7 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
     if options.prefill_messages_file is not None:
         given["prefill"] = read_prefill(options.prefill_messages_file)
     if options.dataset is not None:
-        given["dataset"] = str(options.dataset)
+        given["dataset"] = options.dataset_name or str(options.dataset)
     base = msgspec.to_builtins(recorded) if recorded is not None else _from_environment(environment)
     values = {"dataset": "", "model": "", **base, **given}
     if values["model"] == LOCAL_MODEL:

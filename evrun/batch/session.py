@@ -127,20 +127,26 @@ class _Session:
         options = self._options
         with closing(opening.open_writer(options.directory, self._ui.note)) as writer:
             views = open_views(options.directory, writer.reader())
-            state = views.state
-            if state.sequence == 0:
-                raise UsageFault(
-                    f"{options.directory} holds an empty log: a run that never began",
-                    hint=f"remove {options.directory} and start the run again",
-                )
-            recorded = settings_from_record(state.batch.settings)
-            settings = resolve(options, recorded, self._environment)
-            change = opening.changed(state.batch, settings)
-            further = self._further(writer, state, recorded, settings)
-            self._say_changes(change)
-            first: list[Event] = [opening.opened(writer.epoch, os.getpid()), *([change] if change else [])]
-            first += opening.orphaned(state.ledger)
-            return await self._work(writer, views, settings, Plan(first, further))
+            if views.state.sequence > 0:
+                return await self._resume(writer, views)
+        # A crash came between the log's first segment and its first event: nothing has happened yet.
+        if options.dataset is None:
+            raise UsageFault(
+                f"{options.directory} holds a run that never began, and no dataset was given",
+                hint=f"evrun run DATASET --run-name {options.run_name} --resume",
+            )
+        return await self.begin()
+
+    async def _resume(self, writer: LogWriter, views: Views) -> Result:
+        state = views.state
+        recorded = settings_from_record(state.batch.settings)
+        settings = resolve(self._options, recorded, self._environment)
+        change = opening.changed(state.batch, settings)
+        further = self._further(writer, state, recorded, settings)
+        self._say_changes(change)
+        first: list[Event] = [opening.opened(writer.epoch, os.getpid()), *([change] if change else [])]
+        first += opening.orphaned(state.ledger)
+        return await self._work(writer, views, settings, Plan(first, further))
 
     def _further(
         self, writer: LogWriter, state: RunState, recorded: Settings, settings: Settings
