@@ -17,8 +17,8 @@ goes through `crash_points()`, and at each through the disks a crash there may l
         for image in point.images_after_power_loss(limit=500, rng=Random(1)):
             ...                                 # a new ForgetfulFileSystem: open the log on it and look
 
-Not modelled: permissions, links, directories opened as files, O_APPEND, holes that cost no space, a full disk
-(order ENOSPC from `faults` instead), and file times.
+Not modelled: permissions, links, file times, renamed directories, directories opened as files, O_APPEND, holes
+that cost no space, and a full disk (order ENOSPC from `faults` instead).
 """
 
 import errno
@@ -243,14 +243,16 @@ class ForgetfulFileSystem:
         """See FileSystem."""
         with self._machine.mutex:
             self._hit("rename", source)
-            inode = self._alive().resolve(source)
-            source_parent, source_name = self._alive().parent(source)
-            target_parent, target_name = self._alive().parent(target)
+            (source_parent, source_name), (target_parent, target_name) = map(
+                self._alive().parent, (source, target)
+            )
+            inode = self._machine.resolve(source)
             replaced = self._machine.disk.entries[target_parent].get(target_name)
             if replaced == inode:
                 return
-            if replaced in self._machine.disk.entries:
-                raise disk_error(errno.EISDIR, target)
+            for directory, path in ((inode, source), (replaced, target)):
+                if directory in self._machine.disk.entries:
+                    raise disk_error(errno.EISDIR, path)
             self._machine.act(Rename(Name(source_parent, source_name, inode), target_parent, target_name))
 
     def unlink(self, path: str) -> None:
