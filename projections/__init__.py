@@ -1,19 +1,69 @@
 """What it means: pure folds over the events, and the files people look at."""
 
+from .answer import Answer, ToolCall, normalise_usage, parse_answer
+from .audit import audit_report, settled_by_outcome, settled_by_unit
 from .batch import BatchState
 from .calls import Call
+from .conversation import Attempt, ToolResult, Turn
+from .counts import count_attempt
+from .jsontext import json_line, loads_lenient
+from .listing import EventLister
+from .load import fold_log, recorded, sequence_at
+from .materialize import FileCheck, Views, check, open_views, rebuild
+from .messages import Message, attempt_messages, prompt_text, request_messages, row_messages
 from .money import usd
+from .rows_source import RowSource
+from .sharegpt import render_conversation
+from .sharegpt_parse import parse_conversation
 from .spend import Ledger
 from .state import RunState
+from .status import result_report, state_name, status_report
+from .times import rfc3339
+from .tool_outcome import tool_succeeded
 from .units import Unit, idempotency_key, unit_name
 
 __all__ = [
+    "Answer",
+    "Attempt",
     "BatchState",
     "Call",
+    "EventLister",
+    "FileCheck",
     "Ledger",
+    "Message",
+    "RowSource",
     "RunState",
+    "ToolCall",
+    "ToolResult",
+    "Turn",
     "Unit",
+    "Views",
+    "attempt_messages",
+    "audit_report",
+    "check",
+    "count_attempt",
+    "fold_log",
     "idempotency_key",
+    "json_line",
+    "loads_lenient",
+    "normalise_usage",
+    "open_views",
+    "parse_answer",
+    "parse_conversation",
+    "prompt_text",
+    "rebuild",
+    "recorded",
+    "render_conversation",
+    "request_messages",
+    "result_report",
+    "rfc3339",
+    "row_messages",
+    "sequence_at",
+    "settled_by_outcome",
+    "settled_by_unit",
+    "state_name",
+    "status_report",
+    "tool_succeeded",
     "unit_name",
     "usd",
 ]

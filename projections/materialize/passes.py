@@ -1,0 +1,84 @@
+"""Reading the log from its beginning for the sake of the row files."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from eventlog.storage import replace_file
+
+from ..batch import BatchState
+from ..load import Log, collector_paused, recorded
+from ..row_stream import RowStream
+from ..view_names import DISCARDED_ROWS, FAILED_ROWS, batch_name
+from .row_files import Content, RowBuffer, RowFiles
+
+_SPOOL = ".rows-"
+_CHUNK_BYTES = 1 << 20
+
+
+def pour(
+    log: Log, stream: RowStream, rows: RowBuffer, to_sequence: int | None, only: set[str] | None = None
+) -> None:
+    """Put the rows that the log brings about into `rows`; those of the files `only`, where given."""
+    with collector_paused():
+        for record in recorded(log, 1, to_sequence):
+            row = stream.apply(record)
+            if row is not None and (only is None or row.file in only):
+                rows.put(row)
+    rows.flush()
+
+
+def remake(log: Log, directory: Path, names: set[str], final: BatchState) -> dict[str, Content]:
+    """Make these row files anew, from the log up to the sequence of `final`, each replaced whole.
+
+    One pass over the log, whatever their number; memory does not grow with their size. A file that ought to
+    have no rows is removed. Gives the content of the others.
+    """
+    with spool(directory) as place:
+        rows = RowFiles(Path(place))
+        pour(log, RowStream(log, final=final), rows, final.sequence, names)
+        publish(rows, directory, names)
+    return rows.content
+
+
+def publish(rows: RowFiles, directory: Path, names: Iterable[str]) -> None:
+    """Put files of a spool in the place of those in `directory`; remove those that have no rows.
+
+    Raises:
+        OSError: a file could not be written; those before it are in place.
+    """
+    if rows.problem is not None:
+        raise rows.problem
+    for name in sorted(names):
+        if name in rows.content:
+            replace_file(directory / name, _chunks(rows.directory / name))
+        else:
+            (directory / name).unlink(missing_ok=True)
+
+
+def spool(directory: Path) -> "tempfile.TemporaryDirectory[str]":
+    """A private directory inside `directory`, gone when left."""
+    return tempfile.TemporaryDirectory(prefix=_SPOOL, dir=directory)
+
+
+def sweep(directory: Path) -> None:
+    """Remove what killed processes left of their spools."""
+    for left in directory.glob(_SPOOL + "*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def unwanted(directory: Path, batch: BatchState, wanted: Iterable[str]) -> set[str]:
+    """Row files that are there, by names that this run gives to its files, and ought not to be.
+
+    A file by the name of a batch that this run does not have is not ours.
+    """
+    ours = {DISCARDED_ROWS, FAILED_ROWS, *map(batch_name, range(1, batch.batches + 1))}
+    there = {entry.name for entry in directory.iterdir()} if directory.is_dir() else set()
+    return (there & ours).difference(wanted)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,179 @@
+"""The files that grow by rows: what is put into them, and what is known of their content."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from eventlog.storage import AppendFile
+
+from ..row_stream import Row
+from ..view_names import batch_number, row_file_order
+
+_BUFFER_BYTES = 4 << 20
+_DIGEST_BYTES = 16
+
+
+class Content(msgspec.Struct, gc=False):
+    """What ought to be in a file, in few bytes: its length, and a digest chained from line to line."""
+
+    length: int = 0
+    digest: bytes = b""
+
+    def add(self, line: bytes) -> None:
+        """This line comes at the end."""
+        self.length += len(line)
+        self.digest = hashlib.sha256(self.digest + line).digest()[:_DIGEST_BYTES]
+
+
+class RowBuffer:
+    """Rows on their way to their files, a bounded number of bytes at a time.
+
+    Rows for files in `stale` are dropped: such a file has to be made anew from the log.
+    """
+
+    def __init__(self) -> None:
+        self.stale: set[str] = set()
+        self._lines: dict[str, list[bytes]] = {}
+        self._held_bytes = 0
+
+    def put(self, row: Row) -> None:
+        """Take one row; now and then all that is held is written."""
+        if row.file in self.stale:
+            return
+        self._lines.setdefault(row.file, []).append(row.line)
+        self._held_bytes += len(row.line)
+        if self._held_bytes >= _BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all that is held."""
+        lines, self._lines, self._held_bytes = self._lines, {}, 0
+        for name, held in lines.items():
+            if name not in self.stale:
+                self.take(name, held)
+
+    def take(self, name: str, lines: list[bytes]) -> None:
+        """These lines come at the end of a file."""
+        raise NotImplementedError
+
+
+class RowFiles(RowBuffer):
+    """The row files of one directory, written by appending.
+
+    `content` says of each file what ought to be in it. A file that cannot be written becomes stale, and
+    `problem` keeps the error; nothing is raised.
+    """
+
+    def __init__(self, directory: Path, content: dict[str, Content] | None = None) -> None:
+        super().__init__()
+        self.directory = directory
+        self.content: dict[str, Content] = {} if content is None else content
+        self.problem: OSError | None = None
+
+    def take(self, name: str, lines: list[bytes]) -> None:
+        """Append to a file."""
+        content = self.content.setdefault(name, Content())
+        try:
+            self.write(name, content, b"".join(lines))
+        except OSError as error:
+            self.stale.add(name)
+            self.problem = error
+        for line in lines:
+            content.add(line)
+
+    def write(self, name: str, content: Content, data: bytes) -> None:
+        """Put `data` after the `content` of a file."""
+        with AppendFile(self.directory / name) as file:
+            if file.size_bytes != content.length:
+                # Somebody else wrote or cut it; the log knows better.
+                self.stale.add(name)
+            else:
+                file.append(data)
+
+
+class RepairedFiles(RowFiles):
+    """The row files of a directory where a run was before: what is right stays, what is missing is added.
+
+    What differs makes the file stale.
+    """
+
+    def write(self, name: str, content: Content, data: bytes) -> None:
+        """Compare `data` with what the file has after `content`; add what a crash left out."""
+        found = read_at(self.directory / name, content.length, len(data))
+        if found == data:
+            return
+        if not data.startswith(found):
+            self.stale.add(name)
+            return
+        with AppendFile(self.directory / name) as file:
+            file.append(data[len(found) :])
+
+    def finish(self) -> None:
+        """Files that go on after what ought to be their end become stale."""
+        self.flush()
+        for name, content in self.content.items():
+            if name not in self.stale and size_of(self.directory / name) != content.length:
+                self.stale.add(name)
+
+
+class Altered(Exception):
+    """A view file holds something else than the log says."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def verified_lines(path: Path, content: Content) -> Iterator[bytes]:
+    """The lines of a file.
+
+    Raises:
+        Altered: at its end, if it does not hold what it ought to.
+    """
+    found = Content()
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                found.add(line)
+                yield line
+                if found.length > content.length:
+                    break
+    except FileNotFoundError:
+        pass
+    if found != content:
+        raise Altered(path.name)
+
+
+def holds(path: Path, content: Content) -> bool:
+    """Whether a file holds what it ought to, and nothing else."""
+    try:
+        for _ in verified_lines(path, content):
+            pass
+    except Altered:
+        return False
+    return True
+
+
+def batch_files(names: Iterable[str]) -> list[str]:
+    """The batch files among these, in numeric order."""
+    return sorted((name for name in names if batch_number(name) is not None), key=row_file_order)
+
+
+def read_at(path: Path, offset: int, length: int) -> bytes:
+    """So many bytes of a file from an offset; fewer at its end, none where there is no file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+    except FileNotFoundError:
+        return b""
+
+
+def size_of(path: Path) -> int:
+    """A file's size in bytes; 0 where there is no file."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

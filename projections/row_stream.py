@@ -1,0 +1,103 @@
+"""From records to rows: folds, and renders a unit's row at the event that ends it."""
+
+from typing import NamedTuple
+
+from eventlog.events import (
+    PromptFailed,
+    PromptStarted,
+    Recorded,
+    RunStarted,
+    SettingsChanged,
+    TrajectoryCompleted,
+    TrajectoryDiscarded,
+    TrajectoryRestored,
+)
+
+from .batch import BatchState
+from .conversation import Attempt
+from .load import Log
+from .render_rows import Frame, Place, discarded_row, failed_row, kept_row
+from .rows_source import RowSource
+from .state import RunState
+from .units import KEPT, Unit
+from .view_names import row_file
+
+_Boundary = TrajectoryCompleted | TrajectoryDiscarded | PromptFailed
+
+
+class Row(NamedTuple):
+    """A line for the end of a view file."""
+
+    file: str
+    line: bytes
+
+
+class RowStream:
+    """Folds records into `state` and gives the rows that they bring about, in the order of the log.
+
+    Rows are right for as long as no later event revises them: one that gives a unit a new attempt, or another
+    outcome. The files that this happens to are in `stale`, and only the whole log, read knowing how it ends,
+    tells what is in them: `final` is that knowledge. With it, each unit's row is given once, where it belongs
+    and as it is in the end.
+    """
+
+    def __init__(self, log: Log, state: RunState | None = None, final: BatchState | None = None) -> None:
+        self.state = state or RunState()
+        self.stale: set[str] = set()
+        self._rows = RowSource(log)
+        self._final = final
+        self._frame: Frame | None = None
+
+    def apply(self, record: Recorded) -> Row | None:
+        """Fold one record; the row of the unit that it ends, if it ends one."""
+        event = record.event
+        kind = type(event)
+        if kind in _BOUNDARIES:
+            return self._end(record, event)  # type: ignore[arg-type]  # the set says what it is
+        if kind in _REVISIONS:
+            self._revise(record, event)  # type: ignore[arg-type]  # likewise
+            return None
+        self.state.apply(record)
+        if kind is RunStarted or kind is SettingsChanged:
+            self._frame = None
+        return None
+
+    def _end(self, record: Recorded, event: _Boundary) -> Row | None:
+        batch = self.state.batch
+        attempt = batch.open.get(event.unit)
+        self.state.apply(record)
+        final = self._final or batch
+        unit = final.units.get(event.unit)
+        if unit is None or unit.boundary != record.sequence:
+            return None
+        file = row_file(unit)
+        if file is None:
+            return None
+        return Row(file, self._render(record, event, attempt, unit))
+
+    def _render(self, record: Recorded, event: _Boundary, attempt: Attempt | None, unit: Unit) -> bytes:
+        if self._frame is None:
+            self._frame = Frame(self.state.batch.settings, self.state.batch.toolsets)
+        row = self._rows.bytes_of(unit)
+        place = Place(event.unit, unit.index, unit.batch, unit.sample, row, record.time_ns)
+        if isinstance(event, PromptFailed):
+            return failed_row(self._frame, place, attempt, event)
+        if attempt is None:
+            attempt = Attempt(event.unit, event.attempt, record.time_ns, record.session, [], b"")
+        if unit.outcome == KEPT:
+            return kept_row(self._frame, place, attempt, event)
+        return discarded_row(self._frame, place, attempt, event, unit.reason or "")
+
+    def _revise(self, record: Recorded, event: PromptStarted | TrajectoryRestored) -> None:
+        unit = self.state.batch.units.get(event.unit)
+        before = None if unit is None else row_file(unit)
+        self.state.apply(record)
+        if unit is not None and before is not None:
+            after = row_file(unit)
+            self.stale.add(before)
+            if after is not None:
+                self.stale.add(after)
+
+
+_BOUNDARIES = frozenset({TrajectoryCompleted, TrajectoryDiscarded, PromptFailed})
+_REVISIONS = frozenset({PromptStarted, TrajectoryRestored})

@@ -1,0 +1,38 @@
+"""The names of the view files, and which of them a unit's row is in."""
+
+import re
+from typing import Final
+
+from .units import DISCARDED, FAILED, KEPT, Unit
+
+CHECKPOINT: Final = "checkpoint.json"
+STATISTICS: Final = "statistics.json"
+TRAJECTORIES: Final = "trajectories.jsonl"
+DISCARDED_ROWS: Final = "discarded.jsonl"
+FAILED_ROWS: Final = "failed.jsonl"
+
+_BATCH = re.compile(r"batch_([1-9][0-9]*)\.jsonl")
+
+
+def batch_name(batch: int) -> str:
+    """The file of a batch's kept rows."""
+    return f"batch_{batch}.jsonl"
+
+
+def batch_number(name: str) -> int | None:
+    """The batch whose file this is; null for any other name."""
+    match = _BATCH.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def row_file(unit: Unit) -> str | None:
+    """The file that holds the unit's row; null while it has not ended."""
+    if unit.outcome == KEPT:
+        return batch_name(unit.batch)
+    return {DISCARDED: DISCARDED_ROWS, FAILED: FAILED_ROWS}.get(unit.outcome)
+
+
+def row_file_order(name: str) -> tuple[int, str]:
+    """A sort key: batch files in numeric order, then the others."""
+    number = batch_number(name)
+    return (1 << 62, name) if number is None else (number, "")
