@@ -1,7 +1,8 @@
-"""The log: bytes kept in order, durable before they are acknowledged, and blind to their meaning. See FORMAT.md."""
+"""The log: bytes kept in order, durable before acknowledged, blind to their meaning. See FORMAT.md."""
 
 from .files import AppendFile, replace_file
 from .filesystem import FileSystem, RealFileSystem
+from .presence import log_exists
 from .reader import LogReader
 from .tickets import Ticket
 from .verdict import Position, Record, Verdict
@@ -19,6 +20,7 @@ __all__ = [
     "Ticket",
     "Verdict",
     "lock_holder",
+    "log_exists",
     "replace_file",
     "verify",
 ]

@@ -24,11 +24,11 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ZEROS = bytes(MEBIBYTE)
 
 
-class NothingWritten(Exception):  # noqa: N818 - an outcome inside the package
+class NothingWritten(Exception):
     """There was no room; what had been put is gone again and the segment can go on. `args[0]` says why."""
 
 
-class FenceBroken(Exception):  # noqa: N818 - an outcome inside the package
+class FenceBroken(Exception):
     """LOCK no longer is the file that was locked: another writer may be at work."""
 
 
@@ -39,8 +39,8 @@ class SyncFailed(Exception):
 class Appender:
     """The writing end of a log's segments. Only the writer's thread uses it.
 
-    `place` is the end of the chain; every frame before it is synced. `timed` makes a call and minds how long it
-    takes. Any OSError or SyncFailed out of here is final: nothing is known about the bytes any more.
+    `place` is the end of the chain; every frame before it is synced. `timed` makes a call and minds how long
+    it takes. Any OSError or SyncFailed out of here is final: nothing is known about the bytes any more.
     """
 
     def __init__(
@@ -152,7 +152,8 @@ class Appender:
         try:
             header = self._write_header(fd, size_bytes, time_ns)
             self._sync(lambda: self._filesystem.fsync(fd))
-            # Asked again, because making a file takes long: a second writer removes our temporary name when it opens.
+            # Asked again, because making a file takes long: a second writer removes our temporary name when
+            # it opens.
             if self._is_fenced() or self._filesystem.identity(path) is not None:
                 raise FenceBroken  # noqa: TRY301 - the descriptor is closed below
             self._filesystem.rename(temporary, path)
@@ -217,8 +218,8 @@ def write_fully(filesystem: FileSystem, fd: int, data: bytes | memoryview, offse
 def remove_temporaries(filesystem: FileSystem, directory: str) -> None:
     """Remove segments that never got their names.
 
-    A writer does so as soon as it has the lock: from then on an older, fenced writer that stands between making a
-    segment and naming it can no longer name it.
+    A writer does so as soon as it has the lock: from then on an older, fenced writer that stands between
+    making a segment and naming it can no longer name it.
     """
     for name in temporary_names(filesystem.names(directory)):
         try:

@@ -22,8 +22,8 @@ LOG_ID_BYTES: Final = 16
 SALT_BYTES: Final = U64.size
 ZERO_CHAIN: Final = bytes(CHAIN_BYTES)
 
-# A high byte shows a transfer that lost its eighth bit, CR LF one that translated line ends, the control-Z stops
-# a listing on a terminal that knows it.
+# A high byte shows a transfer that lost its eighth bit, CR LF one that translated line ends, the control-Z
+# stops a listing on a terminal that knows it.
 SEGMENT_MAGIC: Final = b"\xe5EVL\r\n\x1a\n"
 HEAD_MAGIC: Final = b"\xe5EVH\r\n\x1a\n"
 FRAME_MAGIC: Final = b"\xe5EVF"
@@ -35,9 +35,9 @@ CHECKSUM_XXH3_64: Final = 1
 HASH_SHA_256: Final = 1
 CODEC_PLAIN: Final = 0
 
-# magic, major, minor, incompatible flags, log id, number, base sequence, epoch, checksum id, hash id, codec id,
-# preallocated, salt, allocated size, previous number, previous end sequence, previous end offset, previous chain,
-# creation time
+# magic, major, minor, incompatible flags, log id, number, base sequence, epoch, checksum id, hash id, codec
+# id, preallocated, salt, allocated size, previous number, previous end sequence, previous end offset,
+# previous chain, creation time
 SEGMENT_FIELDS: Final = Struct("<8sHHI16sQQIBBBBQQQQQ32sQ")
 SEGMENT_VERSION: Final = Struct("<8sHHI")
 SEGMENT_CHECKSUM_OFFSET: Final = BLOCK_BYTES - U64.size
@@ -47,8 +47,8 @@ FRAME_VERSION: Final = 1
 COMMIT: Final = 1
 SEAL: Final = 2
 KNOWN_FRAME_FLAGS: Final = 0
-# magic, version, type, flags, stored length, raw length, event count, epoch, first sequence, watermark, own offset,
-# time, chain, body checksum
+# magic, version, type, flags, stored length, raw length, event count, epoch, first sequence, watermark, own
+# offset, time, chain, body checksum
 FRAME_FIELDS: Final = Struct("<4sBBHIIIIQQQQ32sQ")
 FRAME_HEADER_BYTES: Final = FRAME_FIELDS.size + U64.size
 SEAL_BYTES: Final = FRAME_HEADER_BYTES

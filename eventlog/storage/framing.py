@@ -108,9 +108,9 @@ def table_is_sound(body: bytes, count: int) -> bool:
     return ends[-1] == len(body) - start and all(low <= high for low, high in pairwise(ends))
 
 
-def next_chain(log_id: bytes, before: Place, epoch: int, count: int, time_ns: int, body: bytes) -> bytes:
+def next_chain(stamp: Stamp, before: Place, count: int, time_ns: int, body: bytes) -> bytes:
     """SHA-256 over the previous chain value, the logical header and the raw body."""
-    logical = LOGICAL_FIELDS.pack(log_id, epoch, count, len(body), before.sequence + 1, time_ns)
+    logical = LOGICAL_FIELDS.pack(stamp.log_id, stamp.epoch, count, len(body), before.sequence + 1, time_ns)
     digest = sha256(before.chain + logical)
     digest.update(body)
     return digest.digest()
@@ -129,7 +129,7 @@ def build_commit(stamp: Stamp, before: Place, time_ns: int, payloads: Sequence[b
     """
     body = join_body(payloads)
     size, count = len(body), len(payloads)
-    chain = next_chain(stamp.log_id, before, stamp.epoch, count, time_ns, body)
+    chain = next_chain(stamp, before, count, time_ns, body)
     header = FrameHeader(
         FRAME_MAGIC,
         FRAME_VERSION,
@@ -191,8 +191,8 @@ def parse_header(data: bytes, at: int, offset_bytes: int, stamp: Stamp) -> Frame
     ):
         raise LogUnsupported(
             f"A frame at byte {offset_bytes} has version {header.version}, type {header.kind} and flags "
-            f"{header.flags:#06x}; this program knows version {FRAME_VERSION}, types {COMMIT} and {SEAL} and no "
-            "flags. Upgrade evrun to read this log."
+            f"{header.flags:#06x}; this program knows version {FRAME_VERSION}, types {COMMIT} and {SEAL}, "
+            "no flags. Upgrade evrun to read this log."
         )
     if header.offset_bytes != offset_bytes or header.epoch != stamp.epoch:
         return None
@@ -217,7 +217,7 @@ def header_problem(header: FrameHeader, place: Place, stop_bytes: int) -> str | 
     return None
 
 
-def body_problem(header: FrameHeader, body: bytes, padding: bytes, place: Place, log_id: bytes) -> str | None:
+def body_problem(header: FrameHeader, body: bytes, padding: bytes, place: Place, stamp: Stamp) -> str | None:
     """Why a body is not the one that the header describes, or None when it is."""
     if len(body) != header.stored_bytes or xxh3_64_intdigest(body) != header.body_checksum:
         return "the frame's body does not match its checksum"
@@ -225,7 +225,7 @@ def body_problem(header: FrameHeader, body: bytes, padding: bytes, place: Place,
         return "the bytes that fill up the frame are not zero"
     if header.kind == SEAL:
         return None if header.chain == place.chain else "the seal's chain value does not continue the chain"
-    if header.chain != next_chain(log_id, place, header.epoch, header.events, header.time_ns, body):
+    if header.chain != next_chain(stamp, place, header.events, header.time_ns, body):
         return "the frame's chain value does not continue the chain"
     if not table_is_sound(body, header.events):
         return "the frame's table of events does not fit its body"

@@ -56,7 +56,7 @@ def parse_slot(data: bytes) -> Head | None:
     _, version, _, epoch, log_id, number, offset, sequence, chain = HEAD_FIELDS.unpack(fields)
     if version != HEAD_VERSION:
         raise LogUnsupported(
-            f"HEAD is of version {version}; this program knows {HEAD_VERSION}. Upgrade evrun to read this log."
+            f"HEAD is of version {version}; this program knows {HEAD_VERSION}. Upgrade evrun."
         )
     return Head(log_id, epoch, number, offset, sequence, chain)
 

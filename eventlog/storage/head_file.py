@@ -41,7 +41,7 @@ class HeadFile:
         self.unsynced = False
 
     def finish(self, head: Head, timed: Callable[[Callable[[], None]], None]) -> None:
-        """Leave the last position in both slots, one after the other, so that damage to one forgets nothing."""
+        """Leave the last position in both slots, so that damage to one of them forgets nothing."""
         self.prepare()
         for _ in HEAD_SLOTS:
             self.write(head)

@@ -26,8 +26,8 @@ from .framing import Stamp
 class SegmentHeader:
     """What a segment says about itself and about where its predecessor ended.
 
-    `previous_number` is 0 in the first segment; its previous end is sequence 0 and the zero chain. `salt` seeds the
-    header checksums of the segment's frames. Nothing of the log lies behind `allocated_bytes`.
+    `previous_number` is 0 in the first segment; its previous end is sequence 0 and the zero chain. `salt`
+    seeds the header checksums of the segment's frames. Nothing of the log lies behind `allocated_bytes`.
     """
 
     log_id: bytes
@@ -49,8 +49,8 @@ class SegmentHeader:
         return Stamp(self.log_id, self.epoch, self.salt)
 
 
-class NotAHeader(ValueError):  # noqa: N818 - it is what was found, and never leaves the package
-    """The block is no segment header: damage, because a segment gets its name only after its header is synced."""
+class NotAHeader(ValueError):
+    """The block is no segment header: damage, for a segment is named only after its header is synced."""
 
 
 def pack_segment_header(header: SegmentHeader) -> bytes:

@@ -68,5 +68,5 @@ class Catalog:
         return segment
 
     def find(self, sequence: int) -> int:
-        """The place in `segments` of the one that holds `sequence`. Empty ones share their base with the next."""
+        """The place in `segments` of the one that holds `sequence`. Empty ones share the next one's base."""
         return max(0, bisect_right(self.bases, sequence) - 1)

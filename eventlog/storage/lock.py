@@ -1,12 +1,14 @@
 """One writer a log: the lock, what it says for people, and the fence.
 
-LOCK is never unlinked by us. If somebody else does, a second writer can get in; then the first one finds, before it
-acknowledges anything, that the name LOCK no longer leads to the file that it holds, and stops for good.
+LOCK is never unlinked by us. If somebody else does, a second writer can get in; then the first one finds,
+before it acknowledges anything, that the name LOCK no longer leads to the file that it holds, and stops for
+good.
 """
 
 import json
 import os
 import threading
+import weakref
 from collections.abc import Mapping
 
 from ..errors import LogLocked
@@ -17,8 +19,8 @@ _TEXT_BYTES = 4096
 _TRIES = 8
 
 # Held while a lock is being taken, so that a fork never copies a descriptor that nobody has noted yet.
-taking = threading.RLock()
-os.register_at_fork(before=taking.acquire, after_in_parent=taking.release, after_in_child=taking.release)
+_taking = threading.RLock()
+_held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
 class Lock:
@@ -54,6 +56,13 @@ def take_lock(filesystem: FileSystem, directory: str) -> Lock:
     Raises:
         LogLocked: another process, or another handle of this one, holds it.
     """
+    with _taking:
+        lock = _take_lock(filesystem, directory)
+        _held.add(lock)
+        return lock
+
+
+def _take_lock(filesystem: FileSystem, directory: str) -> Lock:
     path = f"{directory}/{LOCK_NAME}"
     for _ in range(_TRIES):
         fd = filesystem.open(path, os.O_RDWR | os.O_CREAT)
@@ -69,7 +78,8 @@ def take_lock(filesystem: FileSystem, directory: str) -> Lock:
                 filesystem.close(fd)
         if not taken:
             raise LogLocked(_locked_message(directory, holder), holder)
-        # The file was replaced between opening and locking it: what was locked is not LOCK any more. Once more.
+        # The file was replaced between opening and locking it: what was locked is not LOCK any more. Once
+        # more.
     raise LogLocked(f"The file {path} is replaced again and again; find out by whom.", {})
 
 
@@ -99,3 +109,13 @@ def _locked_message(directory: str, holder: Mapping[str, str]) -> str:
         f"Another process holds the log {directory} ({said or 'it does not say which'}). "
         "Only one may write it: wait for it to end, or stop it; reading is possible meanwhile."
     )
+
+
+def _release_in_child() -> None:
+    """A copy of the descriptor in the child of a fork would hold the lock after its parent has died."""
+    for lock in list(_held):
+        lock.release()
+    _taking.release()
+
+
+os.register_at_fork(before=_taking.acquire, after_in_parent=_taking.release, after_in_child=_release_in_child)

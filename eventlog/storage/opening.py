@@ -1,11 +1,12 @@
-"""Opening a log for writing: lock, sync, drop the cache, scan and classify; only then may anything be written."""
+"""Opening a log for writing: lock, sync, drop the cache, scan, classify; only then is anything written."""
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 from .appender import remove_temporaries
 from .filesystem import FileSystem
-from .lock import Lock, take_lock, taking
+from .lock import Lock, take_lock
 from .reader import sync_last_segment
 from .recovery import examine
 from .segments import segment_names
@@ -23,12 +24,12 @@ def open_for_writing(
         LogLost, LogUnreadable, LogUnsupported: it is not whole.
     """
     make_directories(filesystem, directory)
-    with taking:
-        lock = take_lock(filesystem, directory)
+    lock = take_lock(filesystem, directory)
     try:
         # A fenced writer that stands just before naming a segment can no longer do so after this.
         remove_temporaries(filesystem, directory)
-        # What the last writer left in the page cache becomes durable now, before any header or HEAD vouches for it.
+        # What the last writer left in the page cache becomes durable now, before any header or HEAD vouches
+        # for it.
         sync_last_segment(filesystem, directory)
         # After a failed sync the cache may show what the disk never got.
         drop_last_cache(filesystem, directory)
@@ -38,7 +39,8 @@ def open_for_writing(
             raise refusal(verdict, directory)  # noqa: TRY301 - the lock is given back below
         if not survey.catalog.segments:
             sync_ancestors(filesystem, directory)
-        lock.write({"pid": str(os.getpid()), "session": str(survey.epoch + 1), **holder})
+        with suppress(OSError):  # on a full disk, for instance; the text is only for people
+            lock.write({"session": str(survey.session), **holder, "pid": str(os.getpid())})
     except BaseException:
         lock.release()
         raise
@@ -64,8 +66,8 @@ def make_directories(filesystem: FileSystem, directory: str) -> None:
 def sync_ancestors(filesystem: FileSystem, directory: str) -> None:
     """Make the whole path to a new log durable.
 
-    An earlier process may have made any of these directories and died before it synced them. One that this user may
-    not even list was not made by evrun.
+    An earlier process may have made any of these directories and died before it synced them. One that this
+    user may not even list was not made by evrun.
     """
     path, parent = directory, os.path.dirname(directory)  # noqa: PTH120 - paths are str at the seam
     while parent != path:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
+from typing import Self
 
 from ..errors import EventLogError, LogLost, LogUnreadable, Problem
 from .filesystem import FileSystem, RealFileSystem
@@ -40,14 +41,12 @@ class LogReader:
         self.end, self.log_id = look()
 
     @classmethod
-    def open(
-        cls, directory: Path, *, filesystem: FileSystem | None = None, allow_lost: bool = False
-    ) -> "LogReader":
+    def open(cls, directory: Path, *, filesystem: FileSystem | None = None, allow_lost: bool = False) -> Self:
         """Open the log in `directory` for reading.
 
-        While another process holds the lock, what is shown is what HEAD or a later frame promises durable. With the
-        lock free the last segment is synced first, then all is shown. `allow_lost` shows a lost log up to its last
-        good event.
+        While another process holds the lock, what is shown is what HEAD or a later frame promises durable.
+        With the lock free the last segment is synced first, then all is shown. `allow_lost` shows a lost log
+        up to its last good event.
 
         Raises:
             EventLogError: there is no log.
@@ -120,7 +119,8 @@ class LogReader:
                 if place.sequence == sequence:
                     return place.chain
         raise EventLogError(
-            f"No commit of the log {self._directory} ends at event {sequence}; its end is event {self.end.sequence}."
+            f"No commit of the log {self._directory} ends at event {sequence}; it ends at "
+            f"{self.end.sequence}."
         )
 
     def _frames(self, first: int, last: int) -> Iterator[tuple[FrameHeader, bytes, Place]]:
@@ -139,7 +139,7 @@ class LogReader:
     def _segment_frames(
         self, segment: SegmentMap, first: int, last: int
     ) -> Iterator[tuple[FrameHeader, bytes, Place]]:
-        """The commits of one segment from the one that holds `first`; stops after the one that holds `last`."""
+        """The commits of one segment, from the one that holds `first` to the one that holds `last`."""
         place = segment.index.find(first)
         stop = segment.stop_bytes
         try:
@@ -169,7 +169,7 @@ class LogReader:
         if self._closed:
             raise EventLogError(f"This reader of the log {self._directory} is closed.")
 
-    def __enter__(self) -> "LogReader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -177,7 +177,7 @@ class LogReader:
 
 
 class Follower:
-    """How a reader outside the writer looks: it examines the log, each time from where it was durable last."""
+    """How a reader outside the writer looks: each time from where the log was durable last."""
 
     def __init__(self, filesystem: FileSystem, directory: str, *, allow_lost: bool) -> None:
         self.survey = Survey(filesystem, directory)
@@ -200,8 +200,8 @@ class Follower:
         return Position(survey.durable.sequence, survey.durable.chain), survey.log_id
 
     def _examine(self, names: list[str]) -> None:
-        # A writer never writes into a segment of an earlier session: once a free log was read to its end, nothing
-        # can come but new segments.
+        # A writer never writes into a segment of an earlier session: once a free log was read to its end,
+        # nothing can come but new segments.
         verdict, live = self._classify()
         if verdict.kind == "lost":
             # A writer that came after the lock was found free looks like damage for a moment: look once more.
@@ -211,7 +211,8 @@ class Follower:
         elif not verdict.opens:
             raise refusal(verdict, self._directory)
         if not live:
-            # A writer may have come and gone since the first sync: what was read is made durable before it is shown.
+            # A writer may have come and gone since the first sync: what was read is made durable before it is
+            # shown.
             sync_last_segment(self._filesystem, self._directory)
             self._complete = names
 

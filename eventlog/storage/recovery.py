@@ -1,7 +1,8 @@
 """The verdict on a log: one numbered procedure.
 
-V, the chain of whole frames, is what is there. W, the largest sequence that any evidence promises durable, is what
-must be there. Evidence can lag behind what is durable and never leads it, so after any legal crash W <= end(V).
+V, the chain of whole frames, is what is there. W, the largest sequence that any evidence promises durable, is
+what must be there. Evidence can lag behind what is durable and never leads it, so after any legal crash W <=
+end(V).
 """
 
 from ..errors import LogUnreadable, LogUnsupported, Problem
@@ -13,9 +14,10 @@ _LISTINGS = 3  # how often a name may go away between being listed and being ope
 
 
 def examine(survey: Survey, *, live: bool, anchor: Position | None = None) -> Verdict:
-    """Classify the log and bring the survey up to date. Nothing is changed on the disk; damage is never raised.
+    """Classify the log and bring the survey up to date. Nothing is changed; damage is never raised.
 
-    `live` says that another process holds the lock: then what it is writing just now is no evidence of anything.
+    `live` says that another process holds the lock: then what it is writing just now is no evidence of
+    anything.
     """
     for _ in range(_LISTINGS):
         try:
@@ -41,7 +43,8 @@ def _examine(survey: Survey, *, live: bool, anchor: Position | None) -> Verdict:
     # 2. List the segments and read every header. Each whole one promises what its predecessor held.
     survey.read_headers()
 
-    # 3. Walk the segments in the order of their numbers, each exactly to where its successor says that it ended.
+    # 3. Walk the segments in the order of their numbers, each exactly to where its successor says that it
+    # ended.
     problem = _walk_segments(survey)
 
     # 4. In the last segment, every byte behind the end is looked at: for promises, and for what a crash left.

@@ -19,10 +19,10 @@ Walk = Generator[tuple[FrameHeader, bytes, Place], None, str]
 
 
 def walk(source: Source, stamp: Stamp, place: Place, stop_bytes: int) -> Walk:
-    """Yield each frame that continues the chain, as (header, body, place after it); return why the walk ended.
+    """Yield each frame that continues the chain as (header, body, place after it); return why it ended.
 
-    The walk begins at `place` and never takes a frame that reaches over `stop_bytes`. What it yields is verified:
-    both checksums, its own offset, its sequence and its chain value.
+    The walk begins at `place` and never takes a frame that reaches over `stop_bytes`. What it yields is
+    verified: both checksums, its own offset, its sequence and its chain value.
 
     Raises:
         LogUnreadable: a read failed.
@@ -41,7 +41,7 @@ def walk(source: Source, stamp: Stamp, place: Place, stop_bytes: int) -> Walk:
         buffer, at = source.window(offset, size)
         end = at + FRAME_HEADER_BYTES + header.stored_bytes
         body = buffer[at + FRAME_HEADER_BYTES : end]
-        problem = body_problem(header, body, buffer[end : at + size], place, stamp.log_id)
+        problem = body_problem(header, body, buffer[end : at + size], place, stamp)
         if problem is not None or len(buffer) < at + size:
             return problem or "the file ends inside the frame"
         place = Place(place.sequence + header.events, header.chain, header.time_ns, header.end_bytes)
@@ -54,8 +54,8 @@ def walk(source: Source, stamp: Stamp, place: Place, stop_bytes: int) -> Walk:
 class Evidence:
     """What lies behind the end of the chain in the last segment.
 
-    `promised_sequence` is the largest watermark in any frame header that is whole and belongs there (0: none);
-    `torn_bytes` reaches from the end to the last byte that is not zero (0: nothing but zeros).
+    `promised_sequence` is the largest watermark in any frame header that is whole and belongs there (0:
+    none); `torn_bytes` reaches from the end to the last byte that is not zero (0: nothing but zeros).
     """
 
     def __init__(self) -> None:
@@ -66,8 +66,8 @@ class Evidence:
 def look_behind(source: Source, stamp: Stamp, end_bytes: int) -> Evidence:
     """Look at every byte from the end of the chain to the end of the file.
 
-    A body may be torn while its header is whole: the header's watermark counts all the same, because it was durable
-    before the header was written.
+    A body may be torn while its header is whole: the header's watermark counts all the same, because it was
+    durable before the header was written.
     """
     evidence = Evidence()
     carry = b""

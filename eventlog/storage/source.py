@@ -30,7 +30,7 @@ class Source:
             raise unreadable(name, 0, error) from error
 
     def window(self, offset: int, length: int) -> tuple[bytes, int]:
-        """A buffer and the index in it where the `length` bytes at `offset` begin (fewer at the end of the file)."""
+        """A buffer, and the index in it of the `length` bytes at `offset` (fewer at the end of the file)."""
         at = offset - self._window_at
         if at < 0 or at + length > len(self._window):
             wanted = max(length, self._read_bytes)
@@ -46,7 +46,7 @@ class Source:
         return buffer[at : at + length]
 
     def pieces(self, offset: int, stop: int) -> Iterator[tuple[int, bytes]]:
-        """The file from `offset` up to `stop` or its end, a piece of at most 1 MiB at a time, with its place."""
+        """The file from `offset` to `stop` or its end, in pieces of at most 1 MiB, each with its place."""
         stop = min(stop, self.size_bytes)
         while offset < stop:
             piece = self._fetch(offset, min(LARGEST_READ_BYTES, stop - offset))

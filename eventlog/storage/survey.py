@@ -5,7 +5,7 @@ A survey can be taken up again: a follower keeps it and looks only at what has c
 
 from dataclasses import dataclass, field
 
-from ..errors import Problem
+from ..errors import LogUnsupported, Problem
 from .filesystem import FileSystem
 from .format import (
     ALIGNMENT_BYTES,
@@ -41,8 +41,8 @@ class Found:
 class Survey:
     """All that is known of the log in `directory`.
 
-    `end` is the last complete boundary, `before_end` the place one frame earlier; `durable` is where the next look
-    begins. `marks` are positions that somebody vouches for; those met on the way are in `met`.
+    `end` is the last complete boundary, `before_end` the place one frame earlier; `durable` is where the next
+    look begins. `marks` are positions that somebody vouches for; those met on the way are in `met`.
     """
 
     filesystem: FileSystem
@@ -71,6 +71,11 @@ class Survey:
         self.marks.update(Position(head.sequence, head.chain) for _, head in self.heads)
         self.promised = max([self.promised, *(head.sequence for _, head in self.heads)])
 
+    @property
+    def session(self) -> int:
+        """The number of the next session."""
+        return max([self.epoch, *(head.epoch for _, head in self.heads)]) + 1
+
     def read_headers(self) -> None:
         """List the segments and read the headers of those that are new; every whole one is evidence."""
         names = segment_names(self.filesystem.names(self.directory))
@@ -85,13 +90,17 @@ class Survey:
 
     def _read_header(self, name: SegmentName) -> Found:
         if name.compressed:
-            return Found(name, None, "it is compressed, by a newer evrun")
+            what = f"{name.name} is a compressed segment, which only a newer evrun can read"
+            raise LogUnsupported(what, self.problem(what, name.name))
         with open_source(self.filesystem, self.directory, name.name) as source:
             self.sizes[name.name] = source.size_bytes
             try:
                 header = parse_segment_header(source.read(0, SEGMENT_HEADER_BYTES))
             except NotAHeader as error:
                 return Found(name, None, str(error))
+            except LogUnsupported as error:
+                what = f"{name.name}: {error}"
+                raise LogUnsupported(what, self.problem(what, name.name)) from error
         return Found(name, header, own_problem(name, header, self.sizes[name.name]))
 
     def next_problem(self, found: Found) -> str | None:
@@ -125,7 +134,7 @@ class Survey:
         self.sealed = False
 
     def walk_last(self, successor: SegmentHeader | None) -> str:
-        """Walk the newest known segment as far as it is whole, at most to where its successor says; say why it ended."""
+        """Walk the newest segment as far as it is whole, at most to its end; say why it ended."""
         segment = self.catalog.segments[-1]
         stop = segment.header.allocated_bytes if successor is None else successor.previous_offset_bytes
         with open_source(self.filesystem, self.directory, segment.name) as source:
@@ -154,8 +163,8 @@ class Survey:
     def settle(self, *, live: bool) -> None:
         """Decide what is durable.
 
-        Of a log that nobody writes it is all that was found (the caller has synced it). Of a live one: what HEAD says,
-        or what was durable before the newest frame was written.
+        Of a log that nobody writes it is all that was found (the caller has synced it). Of a live one: what
+        HEAD says, or what was durable before the newest frame was written.
         """
         head = self.heads[-1][1].sequence if self.heads else 0
         if live and (self.sealed or head < self.end.sequence):
@@ -180,7 +189,7 @@ class Survey:
 def own_problem(name: SegmentName, header: SegmentHeader, size_bytes: int) -> str | None:
     """What a segment's header says against its own file, or None."""
     if header.number != name.number or header.base_sequence != name.first_sequence:
-        return f"the file holds segment {header.number} from event {header.base_sequence}, not what its name says"
+        return f"the file holds segment {header.number} from event {header.base_sequence}, unlike its name"
     if header.preallocated and size_bytes < header.allocated_bytes:
         return f"the file has {size_bytes} bytes, and {header.allocated_bytes} were allocated: it was cut"
     previous = (header.previous_number, header.previous_sequence)

@@ -10,8 +10,8 @@ from ..errors import AppendError
 class Ticket:
     """One submitted commit: wholly there or wholly absent, whatever happens.
 
-    `first_sequence` and `time_ns` are set once it is durable. A ticket of `submit_async` is awaitable, any number of
-    times, on its loop; cancelling an await never cancels the commit.
+    `first_sequence` and `time_ns` are set once it is durable. A ticket of `submit_async` is awaitable, any
+    number of times, on its loop; cancelling an await never cancels the commit.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Ticket:
         return self._outcome()
 
     def __await__(self) -> Generator[object, None, int]:
-        """Wait on the loop that submitted it; return the sequence of the last event, or raise as `wait` does."""
+        """Wait on the loop that submitted it; return the last event's sequence, or raise as `wait` does."""
         if not self._done:
             loop = asyncio.get_running_loop()
             if loop is not self.loop:

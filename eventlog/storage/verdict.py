@@ -12,8 +12,8 @@ Kind = Literal["clean", "torn", "lost", "unreadable", "tampered", "unsupported"]
 class Position(NamedTuple):
     """A place in the log: the sequence of the last event up to there, and the chain value of its commit.
 
-    The empty log stands at sequence 0 and 32 zero bytes. Kept elsewhere, a position is an anchor: it proves the
-    whole log up to it.
+    The empty log stands at sequence 0 and 32 zero bytes. Kept elsewhere, a position is an anchor: it proves
+    the whole log up to it.
     """
 
     sequence: int
@@ -21,7 +21,7 @@ class Position(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One event as it lies in the log. `time_ns` is its commit's, `epoch` the number of the writing session."""
+    """One event as it lies in the log. `time_ns` is its commit's, `epoch` its session's number."""
 
     sequence: int
     time_ns: int
@@ -33,8 +33,8 @@ class Record(NamedTuple):
 class Verdict:
     """What a log is found to be.
 
-    `position` is the last complete boundary (of a live log: what is certainly durable), `size_bytes` the size of the
-    segment files together, `torn_bytes` what a crash left behind the boundary.
+    `position` is the last complete boundary (of a live log: what is certainly durable), `size_bytes` the size
+    of the segment files together, `torn_bytes` what a crash left behind the boundary.
     """
 
     kind: Kind
@@ -76,7 +76,8 @@ def lost_message(directory: str, problem: Problem) -> str:
         else ""
     )
     return (
-        f"The log {directory} has lost durable events: {problem.what} (segment {problem.segment or 'none'}, byte "
-        f"{problem.offset_bytes}). Event {problem.last_good_sequence} is the last good one{promised}. Nothing was "
-        "changed: restore the files from a copy, or read what is left by allowing a lost log explicitly."
+        f"The log {directory} has lost durable events: {problem.what} (segment "
+        f"{problem.segment or 'none'}, byte {problem.offset_bytes}). Event {problem.last_good_sequence} "
+        f"is the last good one{promised}. Nothing was changed: restore the files from a copy, or read what "
+        "is left by allowing a lost log explicitly."
     )

@@ -4,9 +4,9 @@ import asyncio
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from ..errors import AppendError, EventLogError, EventTooLarge, LogClosed, NotWritten, OutcomeUnknown
 from .appender import NO_ROOM, Appender, FenceBroken, NothingWritten
@@ -17,6 +17,7 @@ from .head import Head
 from .head_file import HeadFile
 from .lock import Lock
 from .opening import open_for_writing
+from .queue import CommitQueue
 from .reader import LogReader
 from .survey import Survey
 from .tickets import Ticket, decide_all
@@ -34,8 +35,8 @@ class LogWriter:
     """The one writer of a log. Any thread and any event loop may submit; a thread of its own writes.
 
     An append has exactly three outcomes: durable, `NotWritten` (certainly absent, the handle goes on), or
-    `OutcomeUnknown` (the handle is done for; open the log again to see). What waits while one sync runs becomes the
-    next frame, so there is no timer and no setting to tune.
+    `OutcomeUnknown` (the handle is done for; open the log again to see). What waits while one sync runs
+    becomes the next frame, so there is no timer and no setting to tune.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class LogWriter:
         first_segment_bytes: int,
         largest_segment_bytes: int,
     ) -> None:
-        self.epoch = survey.epoch + 1
+        self.epoch = survey.session
         self.log_id = survey.log_id if survey.catalog.segments else random_bytes(LOG_ID_BYTES)
         self.found = found
         self._durable = found.position
@@ -76,15 +77,10 @@ class LogWriter:
             first_segment_bytes=first_segment_bytes,
             largest_segment_bytes=largest_segment_bytes,
         )
-        self._queue: deque[Ticket] = deque()
+        self._queue = CommitQueue(group_bytes=GROUP_BYTES, room_bytes=QUEUE_BYTES)
         self._group: list[Ticket] = []
-        self._queued_bytes = 0
-        self._refusal = ""  # why nothing more is taken; empty while the handle is good
         self._poisoned = False
         self._buried = False  # in the child of a fork
-        self._idle = False
-        self._closing = False
-        self._make_locks()
         self._thread = threading.Thread(target=self._run, name="eventlog-writer", daemon=True)
         self._thread.start()
         _writers.add(self)
@@ -104,8 +100,8 @@ class LogWriter:
     ) -> "LogWriter":
         """Open the log in `directory` for writing; make it, and missing parents, if there is none.
 
-        `holder` is what LOCK says for people beside the pid. `warn` gets one plain sentence about each slow sync,
-        torn tail or note that could not be made; it is called from the writer's thread.
+        `holder` is what LOCK says for people beside the pid. `warn` gets one plain sentence about each slow
+        sync, torn tail or note that could not be made; it is called from the writer's thread.
 
         Raises:
             LogLocked: another handle, here or in another process, holds the log.
@@ -121,8 +117,8 @@ class LogWriter:
             raise EventLogError(f"The log directory {path} cannot be used: {error}.") from error
         if found.torn_bytes:
             say(
-                f"A crash left {found.torn_bytes} bytes of an unfinished commit behind event {found.position.sequence} "
-                f"in {path}; they were never acknowledged and stay where they are."
+                f"A crash left {found.torn_bytes} bytes of an unfinished commit behind event "
+                f"{found.position.sequence} in {path}; they were never acknowledged and stay where they are."
             )
         return cls(
             lock,
@@ -148,10 +144,7 @@ class LogWriter:
             LogClosed: the handle takes nothing more; certainly absent.
         """
         ticket = self._ticket(payloads, None, None)
-        with self._mutex:
-            while self._queue and self._queued_bytes + ticket.size_bytes > QUEUE_BYTES and not self._refusal:
-                self._room.wait()
-            self._enqueue(ticket)
+        self._queue.put(ticket, block=True)
         return ticket
 
     def submit_async(
@@ -159,14 +152,14 @@ class LogWriter:
     ) -> Ticket:
         """Queue the events of one commit from a running event loop; never blocks. Await the ticket.
 
-        `on_durable` is called on the loop, in sequence order, just before the awaiters wake; only if it is durable.
+        `on_durable` is called on the loop, in sequence order, just before the awaiters wake; only if it is
+        durable.
 
         Raises:
             EventTooLarge, LogClosed: as `submit`.
         """
         ticket = self._ticket(payloads, asyncio.get_running_loop(), on_durable)
-        with self._mutex:
-            self._enqueue(ticket)
+        self._queue.put(ticket, block=False)
         return ticket
 
     def append(self, payloads: Sequence[bytes]) -> int:
@@ -183,14 +176,10 @@ class LogWriter:
         """Write what is queued, sync HEAD, release the lock. Closing again does nothing."""
         if self._buried:
             return
-        with self._mutex:
-            self._refusal = self._refusal or f"The log {self._directory} was closed."
-            self._closing = True
-            self._work.notify_all()
-            self._room.notify_all()
+        self._queue.close(f"The log {self._directory} was closed.")
         self._thread.join()
 
-    def __enter__(self) -> "LogWriter":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -211,63 +200,26 @@ class LogWriter:
         size = body_bytes(events)
         if size > MAX_COMMIT_BYTES:
             raise EventTooLarge(
-                f"A commit of {len(events)} events with {size} bytes is more than {MAX_COMMIT_BYTES}; nothing was "
-                "written. Store large content beside the log and record its digest."
+                f"A commit of {len(events)} events with {size} bytes is more than {MAX_COMMIT_BYTES}; nothing "
+                "was written. Store large content beside the log and record its digest."
             )
         return Ticket(events, size + U32.size, loop, on_durable)
-
-    def _enqueue(self, ticket: Ticket) -> None:
-        if self._refusal:
-            raise LogClosed(self._refusal)
-        self._queue.append(ticket)
-        self._queued_bytes += ticket.size_bytes
-        if self._idle:
-            self._idle = False
-            self._work.notify()
 
     # From here on: the writer's thread.
 
     def _run(self) -> None:
         while not self._poisoned:
-            group = self._gather()
+            group = self._queue.gather(HEAD_SYNC_S if self._head.unsynced else None)
             if group is None:
                 break
             if group:
+                self._group = group
                 self._commit(group)
             self._sync_head(idle=not group)
         self._finish()
 
-    def _gather(self) -> list[Ticket] | None:
-        """All that waits, up to a size; empty after an idle second with HEAD un-synced; None when it is time to end."""
-        with self._mutex:
-            while not self._queue:
-                if self._closing:
-                    return None
-                self._idle = True
-                in_time = self._work.wait(HEAD_SYNC_S if self._head.unsynced else None)
-                if not in_time and not self._queue:
-                    return []
-            self._idle = False
-            self._group = self._take()
-            self._room.notify_all()
-            return self._group
-
-    def _take(self) -> list[Ticket]:
-        if self._queued_bytes <= GROUP_BYTES:
-            group = list(self._queue)
-            self._queue.clear()
-            self._queued_bytes = 0
-            return group
-        group = [self._queue.popleft()]
-        size = group[0].size_bytes
-        while self._queue and size + self._queue[0].size_bytes <= GROUP_BYTES:
-            group.append(self._queue.popleft())
-            size += group[-1].size_bytes
-        self._queued_bytes -= size
-        return group
-
     def _commit(self, group: list[Ticket]) -> None:
-        """One frame, one sync, one look at the fence; then the position moves, and only then anybody hears of it."""
+        """One frame, one sync, one look at the fence; then the position moves; only then anybody hears of it."""
         payloads = (
             group[0].payloads if len(group) == 1 else [event for one in group for event in one.payloads]
         )
@@ -340,17 +292,12 @@ class LogWriter:
         )
         unknown.__cause__ = cause
         closed = f"The log {self._directory} takes nothing more through this handle: {why}. Open it again."
-        with self._mutex:
-            self._refusal = closed
-            waiting = list(self._queue)
-            self._queue.clear()
-            self._queued_bytes = 0
-            self._room.notify_all()
+        waiting = self._queue.empty(closed)
         self._settle(group, unknown)
         self._settle(waiting, LogClosed(closed))
 
     def _sync_head(self, *, idle: bool) -> None:
-        """Sync HEAD about once a second, after everybody was told, so that evidence survives a power loss too."""
+        """Sync HEAD about once a second, after everybody was told, so that it survives a power loss too."""
         if self._poisoned or not self._head.unsynced:
             return
         now = self._clock_ns()
@@ -376,9 +323,7 @@ class LogWriter:
             if not self._poisoned and self._catalog.segments and self._lock.is_ours():
                 self._head.finish(self._head_now(self._appender.place), self._timed)
         except OSError as error:
-            self._warn(
-                f"HEAD of {self._directory} could not be written at the end: {error}. The events are durable."
-            )
+            self._warn(f"HEAD of {self._directory} could not be written: {error}. The events are durable.")
         finally:
             self._give_up()
 
@@ -391,21 +336,16 @@ class LogWriter:
 
     # From here on: the child of a fork.
 
-    def _make_locks(self) -> None:
-        self._mutex = threading.Lock()
-        self._work = threading.Condition(self._mutex)  # there is something to write, or it is time to end
-        self._room = threading.Condition(self._mutex)  # the queue has room again
-
     def bury(self) -> None:
-        """In the child of a fork: this handle is the parent's. Close the child's copies of its descriptors."""
+        """In the child of a fork: this handle is the parent's. Close the child's copies of its files."""
         self._buried = self._poisoned = True
-        self._refusal = f"The log {self._directory} belongs to the process that was forked; open it anew."
-        self._make_locks()
+        self._queue.make_locks()
+        refusal = f"The log {self._directory} belongs to the process that was forked; open it anew."
+        waiting = self._queue.empty(refusal)
         self._give_up()
-        for ticket in (*self._group, *self._queue):
-            ticket.error = OutcomeUnknown(f"{self._refusal} The parent knows what became of this commit.")
+        for ticket in (*self._group, *waiting):
+            ticket.error = OutcomeUnknown(f"{refusal} The parent knows what became of this commit.")
             ticket.decide()
-        self._queue.clear()
         self._group = []
 
 
