@@ -87,7 +87,7 @@ class Appender:
             FenceBroken: another writer may have made the next segment; nothing was written.
             OSError, SyncFailed: unknown.
         """
-        needed = FRAME_HEADER_BYTES + padded(size_bytes) + SEAL_BYTES
+        needed = padded(FRAME_HEADER_BYTES + size_bytes) + SEAL_BYTES
         if self.fd is None or self.place.offset_bytes + needed > self._stop_bytes:
             self._roll(needed, time_ns)
         frame, after = build_commit(self._stamp, self.place, time_ns, payloads)

@@ -11,7 +11,9 @@ MEBIBYTE: Final = 1024 * KIBIBYTE
 
 # What both segment headers and HEAD slots sit in, so that no two of them share a sector of any disk.
 BLOCK_BYTES: Final = 4 * KIBIBYTE
-ALIGNMENT_BYTES: Final = 8
+# What a disk writes as a whole. A frame begins at a sector of its own: while it is being written, a power loss may
+# leave garbage in any sector that it touches, and none of them may hold a byte of a commit that is durable.
+SECTOR_BYTES: Final = 512
 
 U32: Final = Struct("<I")
 U64: Final = Struct("<Q")
@@ -51,7 +53,7 @@ KNOWN_FRAME_FLAGS: Final = 0
 # offset, time, chain, body checksum
 FRAME_FIELDS: Final = Struct("<4sBBHIIIIQQQQ32sQ")
 FRAME_HEADER_BYTES: Final = FRAME_FIELDS.size + U64.size
-SEAL_BYTES: Final = FRAME_HEADER_BYTES
+SEAL_BYTES: Final = SECTOR_BYTES
 # log id, epoch, event count, raw length, first sequence, time: what the chain covers beside the body
 LOGICAL_FIELDS: Final = Struct("<16sIIIQQ")
 MAX_COMMIT_BYTES: Final = 256 * MEBIBYTE
@@ -76,5 +78,5 @@ LARGEST_READ_BYTES: Final = MEBIBYTE
 
 
 def padded(size_bytes: int) -> int:
-    """The size up to the next place where a frame may begin."""
-    return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    """The size of a frame up to the next place where one may begin."""
+    return -(-size_bytes // SECTOR_BYTES) * SECTOR_BYTES

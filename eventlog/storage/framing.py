@@ -19,6 +19,7 @@ from .format import (
     LOGICAL_FIELDS,
     MAX_COMMIT_BYTES,
     SEAL,
+    SEAL_BYTES,
     U32,
     U64,
     padded,
@@ -63,7 +64,7 @@ class FrameHeader(NamedTuple):
     @property
     def end_bytes(self) -> int:
         """The place after this frame and its padding."""
-        return self.offset_bytes + FRAME_HEADER_BYTES + padded(self.stored_bytes)
+        return self.offset_bytes + padded(FRAME_HEADER_BYTES + self.stored_bytes)
 
 
 def body_bytes(payloads: Sequence[bytes]) -> int:
@@ -146,7 +147,8 @@ def build_commit(stamp: Stamp, before: Place, time_ns: int, payloads: Sequence[b
         chain,
         xxh3_64_intdigest(body),
     )
-    frame = b"".join((pack_header(header, stamp.salt), body, bytes(padded(size) - size)))
+    used = FRAME_HEADER_BYTES + size
+    frame = b"".join((pack_header(header, stamp.salt), body, bytes(padded(used) - used)))
     return frame, Place(before.sequence + count, chain, time_ns, before.offset_bytes + len(frame))
 
 
@@ -156,6 +158,7 @@ def build_seal(stamp: Stamp, before: Place) -> tuple[bytes, Place]:
         FRAME_MAGIC,
         FRAME_VERSION,
         SEAL,
+        SEAL_BYTES,
         0,
         0,
         0,
@@ -168,7 +171,7 @@ def build_seal(stamp: Stamp, before: Place) -> tuple[bytes, Place]:
         before.chain,
         xxh3_64_intdigest(b""),
     )
-    frame = pack_header(header, stamp.salt)
+    frame = pack_header(header, stamp.salt).ljust(SEAL_BYTES, b"\0")
     return frame, before._replace(offset_bytes=before.offset_bytes + len(frame))
 
 

@@ -6,10 +6,10 @@ Both are O(n) in the bytes looked at, and hold one window and one frame in memor
 from collections.abc import Generator
 
 from .format import (
-    ALIGNMENT_BYTES,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     SEAL,
+    SECTOR_BYTES,
     U64_MAX,
 )
 from .framing import FrameHeader, Place, Stamp, body_problem, header_problem, parse_header
@@ -85,7 +85,7 @@ def look_behind(source: Source, stamp: Stamp, end_bytes: int) -> Evidence:
 def _look_at(data: bytes, offset: int, stamp: Stamp, evidence: Evidence) -> None:
     at = data.find(FRAME_MAGIC)
     while at >= 0:
-        if (offset + at) % ALIGNMENT_BYTES == 0:
+        if (offset + at) % SECTOR_BYTES == 0:
             header = parse_header(data, at, offset + at, stamp)
             if header is not None:
                 evidence.promised_sequence = max(evidence.promised_sequence, header.watermark)

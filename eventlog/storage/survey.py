@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from ..errors import LogUnsupported, Problem
 from .filesystem import FileSystem
 from .format import (
-    ALIGNMENT_BYTES,
     HEAD_BYTES,
     HEAD_NAME,
     LOG_ID_BYTES,
     SEAL,
+    SECTOR_BYTES,
     SEGMENT_HEADER_BYTES,
     ZERO_CHAIN,
 )
@@ -197,6 +197,6 @@ def own_problem(name: SegmentName, header: SegmentHeader, size_bytes: int) -> st
         return "the header's account of its predecessor does not fit its own numbers"
     offset = header.previous_offset_bytes
     first = header.number == 1
-    if (first and offset != 0) or (not first and (offset < SEGMENT_HEADER_BYTES or offset % ALIGNMENT_BYTES)):
+    if (first and offset != 0) or (not first and (offset < SEGMENT_HEADER_BYTES or offset % SECTOR_BYTES)):
         return f"the header says that its predecessor ended at byte {offset}"
     return None

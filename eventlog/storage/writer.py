@@ -200,8 +200,8 @@ class LogWriter:
         size = body_bytes(events)
         if size > MAX_COMMIT_BYTES:
             raise EventTooLarge(
-                f"A commit of {len(events)} events with {size} bytes is more than {MAX_COMMIT_BYTES}; nothing "
-                "was written. Store large content beside the log and record its digest."
+                f"A commit of {len(events)} events with {size} bytes is more than {MAX_COMMIT_BYTES}; "
+                "nothing was written. Store large content beside the log and record its digest."
             )
         return Ticket(events, size + U32.size, loop, on_durable)
 
@@ -219,7 +219,7 @@ class LogWriter:
         self._finish()
 
     def _commit(self, group: list[Ticket]) -> None:
-        """One frame, one sync, one look at the fence; then the position moves; only then anybody hears of it."""
+        """One frame, one sync, one look at the fence; the position moves; only then anybody hears of it."""
         payloads = (
             group[0].payloads if len(group) == 1 else [event for one in group for event in one.payloads]
         )
