@@ -11,8 +11,8 @@ MEBIBYTE: Final = 1024 * KIBIBYTE
 
 # What both segment headers and HEAD slots sit in, so that no two of them share a sector of any disk.
 BLOCK_BYTES: Final = 4 * KIBIBYTE
-# What a disk writes as a whole. A frame begins at a sector of its own: while it is being written, a power loss may
-# leave garbage in any sector that it touches, and none of them may hold a byte of a commit that is durable.
+# What a disk writes as a whole. A frame begins at a sector of its own: while it is being written, a power
+# loss may leave garbage in any sector it touches, and none of them may hold a byte that is durable already.
 SECTOR_BYTES: Final = 512
 
 U32: Final = Struct("<I")

@@ -158,7 +158,6 @@ def build_seal(stamp: Stamp, before: Place) -> tuple[bytes, Place]:
         FRAME_MAGIC,
         FRAME_VERSION,
         SEAL,
-        SEAL_BYTES,
         0,
         0,
         0,
