@@ -57,6 +57,34 @@ def note(text: str) -> None:
         sys.stderr.flush()
 
 
+class LiveLine:
+    """One line at the bottom of a terminal (stderr) that is drawn again and again; notes scroll above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console  # noqa: PLC0415  (heavy, and only a terminal needs it)
+        from rich.live import Live  # noqa: PLC0415
+
+        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+
+    def show(self, text: str) -> None:
+        """Draw the line anew."""
+        from rich.text import Text  # noqa: PLC0415
+
+        if not self._live.is_started:
+            self._live.start()
+        self._live.update(Text(printable(text), overflow="ellipsis", no_wrap=True), refresh=True)
+
+    def note(self, text: str) -> None:
+        """A message above the line."""
+        from rich.text import Text  # noqa: PLC0415
+
+        self._live.console.print(Text(printable(text)))
+
+    def end(self) -> None:
+        """Take the line away."""
+        self._live.stop()
+
+
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Names and values, one pair a line, the values in one column."""
     rows = [(name, printable(str(value))) for name, value in pairs]

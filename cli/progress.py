@@ -1,12 +1,11 @@
 """Progress of a run: one live line on a terminal, a plain line every few seconds elsewhere. All on stderr."""
 
 import sys
-import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from eventlog.events import Recorded
+from evrun.effects.clock import monotonic
 from projections import EventLister, RunState, usd
 
 from . import output
@@ -21,7 +20,8 @@ class Progress:
 
     def __init__(self, *, quiet: bool, preview: int | None) -> None:
         self._quiet = quiet
-        self._live = sys.stderr.isatty() and not quiet and preview is None
+        live = sys.stderr.isatty() and not quiet and preview is None
+        self._live = output.LiveLine() if live else None
         self._lister = EventLister() if preview is not None else None
         self._preview = preview or 0
         self._began: float | None = None
@@ -32,17 +32,13 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live and self._began is not None:
-            output.live_line(None)
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.end()
 
     def note(self, text: str) -> None:
         """Say one thing, once."""
-        if self._live and self._began is not None:
-            output.live_line(None)
-        output.note(text)
+        (output if self._live is None else self._live).note(text)
 
     @property
     def see(self) -> Callable[[Recorded], None] | None:
@@ -51,19 +47,19 @@ class Progress:
 
     def progress(self, state: RunState) -> None:
         """Show how far the run is."""
-        now = time.monotonic()
+        now = monotonic()
         finished = _finished(state)
         if self._began is None:
             self._began, self._finished_before = now, finished
         self._advise(state, finished)
-        if self._quiet or (not self._live and now - self._shown < PLAIN_INTERVAL_S):
+        if self._quiet or (self._live is None and now - self._shown < PLAIN_INTERVAL_S):
             return
         self._shown = now
         line = _line(state, finished - self._finished_before, now - self._began)
-        if self._live:
-            output.live_line(line)
-        else:
+        if self._live is None:
             output.note(line)
+        else:
+            self._live.show(line)
 
     def _see(self, record: Recorded) -> None:
         assert self._lister is not None

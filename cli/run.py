@@ -12,6 +12,8 @@ from evrun.batch.dataset import spool_stdin
 from evrun.batch.options import Options
 from evrun.batch.session import Result, run_batch
 from evrun.errors import UsageFault
+from evrun.tools.distributions import DISTRIBUTIONS
+from evrun.tools.toolsets import BUILT_IN
 from projections import result_report
 
 from . import output
@@ -191,15 +193,12 @@ def _say(result: Result, report: dict[str, Any], options: Options) -> None:
 
 
 def _list_distributions() -> int:
-    from evrun.tools import distribution_table, toolset_names  # noqa: PLC0415
-
-    there = toolset_names()
     rows = [
         (name, ", ".join(f"{toolset} {percent}" for toolset, percent in table.items()))
-        for name, table in distribution_table().items()
+        for name, table in DISTRIBUTIONS.items()
     ]
     output.table(["distribution", "toolsets and percent"], rows)
-    output.line(f"toolsets that evrun has: {', '.join(there)}; others are left out of a draw")
+    output.line(f"toolsets that evrun has: {', '.join(BUILT_IN)}; others are left out of a draw")
     return 0
 
 

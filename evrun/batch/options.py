@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..errors import UsageFault
-from ..tools import distribution_names, toolset_names
+from ..tools.distributions import percents
+from ..tools.toolsets import BUILT_IN
 from .settings import PROVIDER_SORTS, REASONING_EFFORTS, Settings
 
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -139,9 +140,9 @@ def _check_range(name: str, value: float | None, low: float, high: float) -> Non
 def _check_choices(settings: Settings) -> None:
     _check_choice("reasoning-effort", settings.reasoning_effort, REASONING_EFFORTS)
     _check_choice("provider-sort", settings.provider_sort, PROVIDER_SORTS)
-    _check_choice("distribution", settings.distribution, distribution_names())
+    percents(settings.distribution)
     for name in settings.toolsets or []:
-        _check_choice("toolsets", name, toolset_names())
+        _check_choice("toolsets", name, tuple(BUILT_IN))
 
 
 def _check_choice(name: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -56,6 +56,7 @@ class _Shape(msgspec.Struct, gc=False):
 
 
 _shape = msgspec.json.Decoder(_Shape)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def classify(sent: Answered | NotSent | Lost, *, any_success: bool, now_ns: int) -> Verdict:
@@ -100,7 +101,7 @@ def _success(sent: Answered, *, any_success: bool, now_ns: int) -> Verdict:
     """A 2xx is an answer when it can be read, whatever it says; an error in it counts as that error."""
     try:
         shape = _shape.decode(sent.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return _odd_success(sent, any_success=any_success, now_ns=now_ns)
     error = shape.error or next((choice.error for choice in shape.choices if choice.error), None)
     if error is not None:
@@ -114,7 +115,7 @@ def _odd_success(sent: Answered, *, any_success: bool, now_ns: int) -> Verdict:
     """A 2xx without the shape of an answer: an error object, an answer of a laxer spelling, or neither."""
     try:
         value = msgspec.json.decode(sent.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         value = None
     if isinstance(value, dict) and value.get("error"):
         return _error_inside(sent, value["error"], any_success=any_success, now_ns=now_ns)

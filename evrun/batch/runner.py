@@ -10,7 +10,8 @@ from eventlog.events import PromptStarted
 from projections import RowSource, Views
 
 from ..effects.clock import monotonic
-from ..tools import draw_toolsets, find_tool
+from ..tools.distributions import draw
+from ..tools.toolsets import find_tool
 from .attempt import AttemptRunner, Services
 from .decide import Brief, reason_to_supersede, superseded
 from .request import unit_seed
@@ -94,7 +95,8 @@ class BatchRunner:
             return self._settings.toolsets
         content, occurrence, sample = split_unit(unit)
         identity = f"{content}#{occurrence}".encode()
-        return draw_toolsets(self._settings.distribution, self._settings.seed or 0, identity, sample)
+        there = list(self._batch.toolsets)
+        return draw(self._settings.distribution, self._settings.seed or 0, identity, sample, there)
 
     def _tools(self, toolsets: list[str]) -> list[dict[str, Any]]:
         return [tool for name in toolsets for tool in self._batch.toolsets.get(name, [])]

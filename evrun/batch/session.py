@@ -120,6 +120,11 @@ class _Session:
                 opening.opened(writer.epoch, os.getpid()),
             ]
             plan = Plan(first, opening.first_plan(options.dataset, settings, scanned))
+            missing = opening.toolsets_left_out(settings)
+            if missing:
+                self._ui.note(
+                    f"distribution {settings.distribution}: evrun does not have {', '.join(missing)}"
+                )
             return await self._work(writer, views, settings, plan)
 
     async def resume(self) -> Result:
@@ -205,7 +210,9 @@ class _Session:
         prices = PriceBook(settings.prices, local_free=settings.base_url is None)
         price = prices.price_for(settings.model, settings.base_url)
         async with open_client(settings, self._environment) as client:
-            self._ui.note(f"model {settings.model} at {settings.base_url or client.base_url}")
+            self._ui.note(
+                f"model {settings.model} at {settings.base_url or 'a port of its own on this machine'}"
+            )
             services = Services(
                 journal,
                 Caller(journal, client, price, redactor),

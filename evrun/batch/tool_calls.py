@@ -12,7 +12,9 @@ from projections import Attempt, ToolCall, tool_succeeded
 from ..effects.clock import monotonic
 from ..effects.secrets import Redactor
 from ..journal import Journal
-from ..tools import Tool, ToolContext, find_tool, parse_arguments, run_tool
+from ..tools.arguments import parse_arguments
+from ..tools.base import Tool, ToolContext
+from ..tools.toolsets import find_tool, run_tool
 from .decide import Brief, RunTools
 
 
@@ -71,7 +73,7 @@ class ToolRunner:
             if isinstance(call, Rejected):
                 await self._reject(attempt, step.turn, call)
         ready = [call for call in prepared if isinstance(call, Ready)]
-        if len(ready) > 1 and all(call.tool.safe_to_repeat for call in ready):
+        if len(ready) > 1 and all(call.tool.concurrent for call in ready):
             async with anyio.create_task_group() as group:
                 for call in ready:
                     group.start_soon(self._one, attempt, step.turn, call, timeout_s)
