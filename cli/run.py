@@ -7,13 +7,13 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
+from evrun.tools.toolsets import BUILT_IN
 
 from evrun.batch.dataset import spool_stdin
 from evrun.batch.options import Options
 from evrun.batch.session import Result, run_batch
 from evrun.errors import UsageFault
 from evrun.tools.distributions import DISTRIBUTIONS
-from evrun.tools.toolsets import BUILT_IN
 from projections import result_report
 
 from . import output

@@ -38,7 +38,12 @@ class LogReader:
         self._catalog = catalog
         self._look = look
         self._closed = False
-        self.end, self.log_id = look()
+        self._end, self.log_id = look()
+
+    @property
+    def end(self) -> Position:
+        """The last event that this reader shows, and the chain there."""
+        return self._end
 
     @classmethod
     def open(cls, directory: Path, *, filesystem: FileSystem | None = None, allow_lost: bool = False) -> Self:
@@ -64,8 +69,8 @@ class LogReader:
             LogLost, LogUnreadable, LogUnsupported: as in `open`.
         """
         self._check_open()
-        self.end, self.log_id = self._look()
-        return self.end
+        self._end, self.log_id = self._look()
+        return self._end
 
     def read(self, from_sequence: int = 1, to_sequence: int | None = None) -> Iterator[Record]:
         """The events from `from_sequence` to `to_sequence`, both included, as far as they are durable.
@@ -174,6 +179,15 @@ class LogReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class LiveReader(LogReader):
+    """The reader of a log's own writer: it always shows all that is durable, without a `refresh`."""
+
+    @property
+    def end(self) -> Position:
+        """The last durable event, and the chain there."""
+        return self._look()[0]
 
 
 class Follower:

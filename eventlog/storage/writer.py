@@ -18,7 +18,7 @@ from .head_file import HeadFile
 from .lock import Lock
 from .opening import open_for_writing
 from .queue import CommitQueue
-from .reader import LogReader
+from .reader import LiveReader, LogReader
 from .survey import Survey
 from .tickets import Ticket, decide_all
 from .verdict import Position, Verdict
@@ -168,7 +168,7 @@ class LogWriter:
 
     def reader(self) -> LogReader:
         """A reader that sees what is durable, through this writer's index."""
-        return LogReader(
+        return LiveReader(
             self._filesystem, self._directory, self._catalog, lambda: (self._durable, self.log_id)
         )
 
