@@ -17,8 +17,8 @@ goes through `crash_points()`, and at each through the disks a crash there may l
         for image in point.images_after_power_loss(limit=500, rng=Random(1)):
             ...                                 # a new ForgetfulFileSystem: open the log on it and look
 
-Not modelled: permissions, links, file times, renamed directories, directories opened as files, O_APPEND, holes
-that cost no space, and a full disk (order ENOSPC from `faults` instead).
+Not modelled: permissions, links, file times, renamed directories, directories opened as files, O_APPEND,
+holes that cost no space, and a full disk (order ENOSPC from `faults` instead).
 """
 
 import errno

@@ -1,0 +1,309 @@
+"""The power is cut at every operation of open, append, roll and close; each disk that may be left is opened.
+
+A is what was acknowledged, R what is recovered, I what was issued: every image opens for writing, and
+A <= R <= I.
+"""
+
+import errno
+import itertools
+from random import Random
+
+import pytest
+
+from eventlog.errors import AppendError, EventLogError, LogRefused, NotWritten, OutcomeUnknown
+from eventlog.storage import LogReader, verify
+from eventlog.storage.simulated import ForgetfulFileSystem
+from eventlog.storage.simulated_operations import Write
+
+from .crash_images import LOG, Episode, events_in, examine, examine_all, new_disk, open_log
+
+
+def first_life(disk):
+    """A new log: opened, three commits of one to three events, closed."""
+    episode = Episode(disk)
+    writer = open_log(disk)
+    for sizes in ([20], [0, 300, 5], [700]):
+        episode.append(writer, *sizes)
+    writer.close()
+    return episode
+
+
+def group_commits(disk):
+    """Several commits handed over at once, so that some share a frame or follow each other unacknowledged."""
+    episode = Episode(disk)
+    writer = open_log(disk)
+    episode.append(writer, 1)
+    tickets = [episode.submit(writer, 100 * size) for size in range(5)]
+    for ticket in tickets:
+        episode.promise(ticket.wait(30))
+    writer.close()
+    return episode
+
+
+def rolls(disk):
+    """Commits that fill segments, one of them larger than a whole segment."""
+    episode = Episode(disk)
+    writer = open_log(disk)
+    for sizes in ([1500], [1500], [1500], [9000], [10], [2500]):
+        episode.append(writer, *sizes)
+    writer.close()
+    return episode
+
+
+@pytest.mark.parametrize(("life", "limit"), [(first_life, 120), (group_commits, 60), (rolls, 25)])
+def test_every_image_of_every_crash_point_opens_with_all_that_was_acknowledged(life, limit):
+    """A <= R <= I, whole commits, byte-identical, in order, found again by the next opening."""
+    episode = life(new_disk())
+    total = len(episode.at(episode.disk.now())[2])
+    examined, recovered = examine_all(episode, limit=limit)
+    assert examined > 300
+    assert {0, total} <= recovered
+
+
+@pytest.mark.parametrize(
+    ("size", "every"), [(1800, True), (3900, False)], ids=["four sectors", "eight sectors"]
+)
+def test_all_images_of_a_long_unsynced_commit_are_clean_or_torn_and_lose_nothing(size, every):
+    """A commit over several sectors and whatever else hangs: all combinations for four, many for eight."""
+    episode = Episode(new_disk())
+    writer = open_log(episode.disk)
+    episode.append(writer, 10)
+    episode.append(writer, size)
+    writer.close()
+    points = [point for point in episode.crash_points() if is_write_of_frame(point.last, size)]
+    assert len(points) == 1
+    kinds, examined = set(), 0
+    for image in points[0].images_after_power_loss(3_000, Random(2)):
+        verdict = verify(LOG, filesystem=image)
+        kinds.add((verdict.kind, verdict.position.sequence))
+        examined += 1
+    assert kinds == {("clean", 1), ("torn", 1), ("clean", 2)}
+    assert (examined < 3_000) is every
+
+
+def is_write_of_frame(operation, size):
+    """Tell whether an operation wrote a whole frame of at least this size, not a segment's header."""
+    return isinstance(operation, Write) and operation.offset > 0 and len(operation.data) > size
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_crash_inside_recovery_changes_nothing(seed):
+    """Cut once in the first life, again at every operation of opening and appending in the second."""
+    rng = Random(seed)
+    first = first_life(new_disk())
+    point = rng.choice([point for point in first.crash_points() if point.unsynced > 2])
+    image = rng.choice([point.after_process_crash(), *point.images_after_power_loss(50, rng)])
+    before = events_in(image.after_process_crash()) if image_has_log(image) else []
+    assert len(before) >= first.at(point)[0]
+    second = Episode(image, before)
+    writer = open_log(image, seed=9)
+    assert writer.durable.sequence == len(before)
+    second.append(writer, 40)
+    second.append(writer, 600)
+    writer.close()
+    examined, _ = examine_all(second, limit=25, seed=seed)
+    assert examined > 100
+
+
+def image_has_log(image):
+    """Tell whether the log's first segment got its name."""
+    return image.identity(str(LOG)) is not None and any(
+        name.endswith(".evl") for name in image.names(str(LOG))
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_log_goes_on_through_forty_crashes(seed):
+    """Open, append, lose power or die at a random operation, again and again: nothing acked is missed."""
+    rng = Random(seed)
+    disk, held = new_disk(), []
+    for life in range(40):
+        episode = Episode(disk, held)
+        episode._mark = life * 100
+        writer = open_log(disk, seed=life)
+        assert [record.payload for record in writer.reader().read()] == held
+        for _ in range(rng.randrange(4)):
+            episode.append(writer, *(rng.choice((0, 30, 600, 3000)) for _ in range(rng.randrange(1, 3))))
+        if rng.random() < 0.3:
+            writer.close()
+        point = rng.choice(list(episode.crash_points())[-25:])
+        images = list(point.images_after_power_loss(20, rng))
+        disk = rng.choice([point.after_process_crash(), *images])
+        held = after(disk.after_process_crash(), episode, point)
+    assert held
+
+
+def after(disk, episode, point):
+    """Return the events on a disk after a crash, held against the episode."""
+    examined = disk.after_process_crash()
+    count = examine(disk, episode, point, go_on=False)
+    found = events_in(examined) if image_has_log(examined) else []
+    assert len(found) == count
+    return found
+
+
+def test_what_a_reader_showed_is_there_after_a_power_cut():
+    """A reader in another process, while the writer lives: it exposes only what is durable."""
+    episode = Episode(new_disk())
+    writer = open_log(episode.disk)
+    episode.append(writer, 10)
+    reader = LogReader.open(LOG, filesystem=episode.disk.new_process())
+    shown = set()
+    for size in (10, 700, 1500, 1500, 20):
+        tickets = [episode.submit(writer, size), episode.submit(writer, size)]
+        while not shown or max(shown) < len(episode.issued):
+            end = reader.refresh().sequence
+            episode.promise(end)
+            shown.add(end)
+            if end >= len(episode.issued) - 1:
+                break
+        for ticket in tickets:
+            ticket.wait(30)
+    assert len(shown) > 1
+    examine_all(episode, limit=6)
+
+
+def test_a_reader_of_a_dead_log_syncs_before_it_shows():
+    """After a process crash un-synced commits are there; once a reader showed them, no cut takes them."""
+    episode = first_life(new_disk())
+    shown_more = 0
+    for point in episode.crash_points():
+        machine = point.after_process_crash()
+        if not image_has_log(machine):
+            continue
+        shown = len(events_in(machine.new_process()))
+        shown_more += shown > episode.at(point)[0]
+        for image in machine.images_after_power_loss(12, Random(5)):
+            assert verify(LOG, filesystem=image).position.sequence >= shown
+    assert shown_more
+
+
+@pytest.mark.parametrize("sync", ["kept", "reverted", "dirty"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_acked_is_lost(sync, nth):
+    """The append ends as unknown, the handle stays refused, and every image that follows has A <= R <= I."""
+    episode = Episode(new_disk())
+    writer = open_log(episode.disk)
+    episode.append(writer, 10)
+    episode.disk.faults.fail("fdatasync", sync=sync, nth=nth, path=".evl")
+    outcomes = []
+    for size in (600, 20, 30, 40, 50):
+        try:
+            episode.append(writer, size)
+        except AppendError as error:
+            outcomes.append(type(error))
+    assert outcomes[0] is OutcomeUnknown
+    assert len(outcomes) == 5 - (nth - 1)
+    operations = episode.disk.operations
+    writer.close()
+    assert not any("Write" in repr(one) for one in episode.disk.history[operations:])
+    for point in list(episode.crash_points())[-8:]:
+        for image in itertools.chain(
+            [point.after_process_crash()], point.images_after_power_loss(20, Random(3))
+        ):
+            examine(image, episode, point, go_on=True)
+
+
+@pytest.mark.parametrize("written", [0, 30, 700])
+def test_a_commit_that_found_the_disk_full_is_absent_for_ever(written):
+    """NotWritten is kept through every crash that follows, and the handle goes on."""
+    episode = Episode(new_disk())
+    writer = open_log(episode.disk)
+    episode.append(writer, 10)
+    episode.disk.faults.fail("pwrite", error=errno.ENOSPC, path=".evl", written_bytes=written)
+    with pytest.raises(NotWritten):
+        episode.submit(writer, 1500).wait(30)
+    refused = episode.issued.pop()
+    start = episode.disk.operations
+    episode.append(writer, 20)
+    writer.close()
+    for point in episode.disk.crash_points(start=start):
+        for image in itertools.chain(
+            [point.after_process_crash()], point.images_after_power_loss(20, Random(4))
+        ):
+            examine(image, episode, point, go_on=True)
+    assert refused[1][0] not in events_in(episode.disk.after_process_crash())
+
+
+def test_short_reads_and_writes_never_shrink_the_log():
+    """Every call moves at most seven bytes or so, and the log is what it would have been."""
+    disk = new_disk()
+    disk.faults.shorten("pwrite", at_most=700)
+    disk.faults.shorten("pread", at_most=513)
+    episode = first_life(disk)
+    again = disk.after_process_crash()
+    again.faults.shorten("pread", at_most=300)
+    assert events_in(again) == episode.at(disk.now())[2]
+
+
+def test_a_read_error_is_never_taken_for_the_end():
+    """Opening is refused, and once the disk reads again everything is there."""
+    episode = first_life(new_disk())
+    for nth in range(1, 6):
+        disk = episode.disk.after_process_crash()
+        disk.faults.fail("pread", nth=nth, path=".evl")
+        try:
+            count = len(events_in(disk))
+        except EventLogError:
+            count = None
+        assert count in (None, 5)
+        disk.faults.clear()
+        assert len(events_in(disk)) == 5
+
+
+class NoDataSync(ForgetfulFileSystem):
+    """A broken disk: fdatasync does nothing."""
+
+    def fdatasync(self, fd):
+        """Do nothing."""
+
+
+class NoFileSync(ForgetfulFileSystem):
+    """A broken disk: fsync of a file does nothing."""
+
+    def fsync(self, fd):
+        """Do nothing."""
+
+
+class NoDirectorySync(ForgetfulFileSystem):
+    """A broken disk: no name is ever made durable."""
+
+    def sync_directory(self, path):
+        """Do nothing."""
+
+
+class LateDataSync(ForgetfulFileSystem):
+    """A broken disk: a data sync is done only just before the next write, so that every ack is early."""
+
+    owed = None
+
+    def fdatasync(self, fd):
+        """Put it off."""
+        self.owed = fd
+
+    def pwrite(self, fd, data, offset):
+        """Do what was put off, if it is the same file, then write."""
+        if self.owed == fd:
+            super().fdatasync(fd)
+            self.owed = None
+        return super().pwrite(fd, data, offset)
+
+
+@pytest.mark.parametrize("broken", [NoDataSync, NoFileSync, NoDirectorySync, LateDataSync])
+def test_the_examination_catches_a_disk_that_does_not_sync(broken):
+    """Negative controls: with a sync left out, some image loses an acknowledged event or refuses to open."""
+    disk = broken()
+    ForgetfulFileSystem.make_directory(disk, "/run")
+    ForgetfulFileSystem.sync_directory(disk, "/")
+    episode = first_life(disk)
+    with pytest.raises((AssertionError, LogRefused)):
+        examine_all(episode, limit=60)
+
+
+def test_the_examination_catches_a_lost_byte():
+    """Negative control: had the writer put one other byte on the disk, the comparison would see it."""
+    episode = first_life(new_disk())
+    then, commit = episode.issued[0]
+    episode.issued[0] = (then, [commit[0][:-1] + b"?"])
+    with pytest.raises(AssertionError):
+        examine(episode.disk.after_process_crash(), episode, episode.disk.now(), go_on=False)
