@@ -73,8 +73,8 @@ class Survey:
 
     @property
     def session(self) -> int:
-        """The number of the next session."""
-        return max([self.epoch, *(head.epoch for _, head in self.heads)]) + 1
+        """The number of the next session: a session that appended nothing has left no trace, so none is kept."""
+        return self.epoch + 1
 
     def read_headers(self) -> None:
         """List the segments and read the headers of those that are new; every whole one is evidence."""
