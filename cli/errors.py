@@ -48,7 +48,7 @@ def explain(error: Exception) -> Explanation | None:
         case EvrunError():
             return Explanation(str(error), error.hint, error.exit_code)
         case LogLocked():
-            return Explanation(str(error), in_use_hint(error.holder), IN_USE)
+            return Explanation(str(error), in_use_hint(str(error), error.holder), IN_USE)
         case EventLogError():
             return Explanation(str(error) + _place(error), None, _log_code(error))
         case OSError():
@@ -57,15 +57,20 @@ def explain(error: Exception) -> Explanation | None:
             return _usage(error)
 
 
-def in_use_hint(holder: dict[str, str]) -> str:
-    """Who holds the run, as far as that process told, and what can be done."""
-    known = ", ".join(f"{name} {holder[name]}" for name in ("pid", "host", "started_at") if holder.get(name))
-    who = f"held by {known}" if known else "its holder has not said who it is"
-    return f"{who}; wait for it or end it, then do this again"
+def in_use_hint(message: str, holder: dict[str, str]) -> str:
+    """Who holds the run, unless the message says so, and what can be done."""
+    pid = holder.get("pid")
+    who = (
+        f"process {pid} on {holder.get('host', 'this host')} holds it; " if pid and pid not in message else ""
+    )
+    return f"{who}wait for it to end, or end it, then do this again; reading is possible meanwhile"
 
 
 def _log_code(error: EventLogError) -> int:
-    return BAD_LOG if isinstance(error, LogRefused | EventError) else FAILED
+    if isinstance(error, LogRefused | EventError):
+        return BAD_LOG
+    # The root itself says that what was asked for is not there: no log, or no such place in it.
+    return USAGE if type(error) is EventLogError else FAILED
 
 
 def _place(error: EventLogError) -> str:

@@ -75,7 +75,8 @@ def refuse_if_not_ours(directory: Path, target: Path) -> None:
     holder = lock_holder(log_of(directory))
     if holder is not None:
         raise LogLocked(
-            f"{directory} is in use by process {holder.get('pid', '?')}, which keeps its views", holder
+            f"{directory} is in use by process {holder.get('pid', '?')}, which keeps its views itself",
+            holder,
         )
 
 

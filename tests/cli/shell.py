@@ -1,11 +1,15 @@
-"""The real `evrun`, as a process of its own, the way a user meets it."""
+"""The real `evrun`: as a process of its own, or by the same door in this one."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from cli.main import call
 
 ROOT = Path(__file__).parent.parent.parent
 EVRUN = [sys.executable, "-m", "cli.main"]
@@ -30,8 +34,16 @@ class Said(NamedTuple):
         return json.loads(self.out)
 
 
-def evrun(*arguments: object, cwd: Path, environment: dict[str, str] | None = None) -> Said:
-    """Run `evrun ARGUMENTS` in a directory, with no stdin, and wait for its end."""
+def evrun(*arguments: object, cwd: Path) -> Said:
+    """Do `evrun ARGUMENTS` in a directory, by the console script's own door but without a new process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = call([*map(str, arguments)])
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def evrun_process(*arguments: object, cwd: Path, environment: dict[str, str] | None = None) -> Said:
+    """Run `evrun ARGUMENTS` in a directory as a process of its own, with no stdin, and wait for its end."""
     done = subprocess.run(
         [*EVRUN, *map(str, arguments)],
         cwd=cwd,

@@ -23,10 +23,11 @@ PROBLEM = Problem("00000000000000000001-00000001.evl", 4096, 7, 9, "a frame whos
         ("OutcomeUnknown", 1),
         ("LogClosed", 1),
         ("EventTooLarge", 1),
+        ("EventLogError", 2),
     ],
 )
 def test_an_error_of_the_log_has_its_code(name, code):
-    """5 for whatever is wrong with the log itself, 1 for what evrun could not do to it."""
+    """5 for what is wrong with the log, 1 for what could not be done to it, 2 for what is not in it."""
     assert explain(getattr(log_errors, name)("what happened")) == Explanation("what happened", None, code)
 
 
@@ -42,14 +43,13 @@ def test_damage_is_told_with_its_place():
 
 
 def test_a_run_in_use_names_its_holder():
-    """Exit 6, and who holds it, as far as that process has told."""
-    holder = {"pid": "4242", "host": "here", "boot_id": "x", "started_at": "2026-11-29"}
-    assert explain(LogLocked("data/a is in use", holder)) == Explanation(
-        "data/a is in use",
-        "held by pid 4242, host here, started_at 2026-11-29; wait for it or end it, then do this again",
-        6,
-    )
-    assert "has not said who it is" in explain(LogLocked("data/a is in use", {})).hint
+    """Exit 6, and who holds it, once: in the message or in the hint."""
+    waiting = "wait for it to end, or end it, then do this again; reading is possible meanwhile"
+    holder = {"pid": "4242", "host": "here", "boot_id": "x"}
+    who = "process 4242 on here holds it; "
+    assert explain(LogLocked("it is in use", holder)) == Explanation("it is in use", who + waiting, 6)
+    assert explain(LogLocked("pid 4242 holds it", holder)).hint == waiting
+    assert explain(LogLocked("it is in use", {})).hint == waiting
 
 
 @pytest.mark.parametrize(
