@@ -58,7 +58,7 @@ class PromptStarted(Event, frozen=True, gc=False):
 class ModelAnswered(Event, frozen=True, gc=False):
     """A call was answered; in one commit with its `BudgetSpent` (`SpendInDoubt`, where usage is missing).
 
-    `body` is the response body as received (secrets replaced); `request_id` is the provider's, if it sent one.
+    `body` is the response body as received (secrets replaced); `request_id` is the provider's, if any.
     """
 
     call: str

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.endpoint.client import running_endpoint
-from tests.runs import evrun, finish, gsm8k, kill, prompts_of, rows_of, start, views_of, wait_until
+from tests.runs import evrun, gsm8k, kill, prompts_of, rows_of, start, views_of, wait_until
 
 
 def test_killed_run_resumes_with_nothing_lost_and_only_calls_in_flight_repeated(
@@ -55,18 +55,18 @@ def test_killed_run_resumes_with_nothing_lost_and_only_calls_in_flight_repeated(
 
 def test_second_process_on_a_run_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
     """A run that a live process works on is refused with exit 6 and that process's pid."""
-    dataset = gsm8k(tmp_path / "prompts.jsonl", 20)
-    with running_endpoint(latency_ms=300) as endpoint:
+    dataset = gsm8k(tmp_path / "prompts.jsonl", 5)
+    with running_endpoint(rules=[{"match": {}, "then": {"fault": "hang"}}]) as endpoint:
         holder = start(
             "run", dataset, "--run-name", "r", "--model", "m", "--base-url", endpoint.base_url, cwd=tmp_path
         )
-        wait_until(lambda: endpoint.totals()["requests"] >= 1, "the run to work")
+        wait_until(lambda: endpoint.totals()["in_flight"] == 5, "the run to work")
 
         second = evrun("run", "--run-name", "r", "--resume", cwd=tmp_path)
 
         assert second.code == 6, second
         assert str(holder.pid) in second.stderr
-        assert finish(holder).code == 0
+        assert kill(holder).code == -9
 
 
 def test_used_run_name_without_resume_is_refused_with_the_two_ways_on(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import psutil
 from tests.endpoint.client import running_endpoint
 from tests.runs import evrun, finish, kill, rows_of, start, wait_until, write_prompts
 
-
 COUNT_LINES = "printf 'a\\nb\\n' > f; wc -l < f"
 TWO_SLEEPERS = "sleep 613 & sleep 614"
 
