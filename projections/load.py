@@ -47,7 +47,10 @@ class Log(Protocol):
 
     @property
     def end(self) -> LogPosition:
-        """What is durable."""
+        """What was durable when the log was looked at last."""
+
+    def refresh(self) -> LogPosition:
+        """Look again."""
 
     def read(self, from_sequence: int = 1, to_sequence: int | None = None) -> Iterator[LogRecord]:
         """The records between two sequences, both included."""

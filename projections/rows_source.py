@@ -46,6 +46,8 @@ class RowSource:
         return chunk.rows[unit.position]
 
     def _load(self, sequence: int) -> _Chunk:
+        if sequence > self._log.end.sequence:
+            self._log.refresh()
         event = decode_event(self._log.read_one(sequence).payload)
         if type(event) is not PromptsPlanned:
             found = type(event).__name__

@@ -41,7 +41,7 @@ def chain_for(log: Log, sequence: int) -> tuple[int, bytes]:
         except EventLogError:
             # Inside a commit.
             sequence -= 1
-    return 0, b""
+    return 0, log.chain_at(0)
 
 
 def write_trajectories(directory: Path, content: Mapping[str, Content]) -> None:

@@ -91,6 +91,7 @@ class Views:
             EventLogError: the log cannot be read.
         """
         self.flush()
+        self._log.refresh()
         for duty in (self._remaking, self._documents, self._trajectories):
             began = monotonic()
             if duty.done_at == self.state.sequence or began < duty.due:
@@ -110,6 +111,7 @@ class Views:
             OSError: a view could not be written; the log is whole, and `evrun replay` makes the views.
             EventLogError: the log cannot be read.
         """
+        self._log.refresh()
         for record in recorded(self._log, self.state.sequence + 1):
             self.apply(record)
         self._rows.problem = None
