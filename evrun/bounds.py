@@ -80,7 +80,7 @@ def _read_caps(body: bytes) -> _Caps:
     """The caps in a body; none where it cannot be read (the endpoint will refuse it)."""
     try:
         return _caps.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Caps()
 
 
@@ -107,7 +107,7 @@ def _has_media(body: bytes) -> bool:
         return False
     try:
         messages = _messages.decode(body).messages
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
     return any(_is_media(part) for message in messages for part in _parts(message.content))
 

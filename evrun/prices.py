@@ -3,17 +3,17 @@
 Prices are in USD per million tokens, as providers print them; `evrun.rates` says how a cost is made of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .effects.clock import now_ns
 from .errors import UsageFault
 from .rates import EXACT, FREE, Price, Rate, cost_nano_usd
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice
+    from genai_prices.types import ModelInfo, ModelPrice
 
 __all__ = ["Price", "PriceBook", "cost_nano_usd", "parse_price", "parse_usd"]
 
@@ -116,10 +116,10 @@ def _bundled_price(model: str, base_url: str, service_tier: str | None, moment: 
     return max((p for p in prices if p), key=lambda p: (p.dearest_output, p.dearest_input), default=None)
 
 
-def _entries(found: Any, moment: datetime, context: dict[str, str] | None) -> Iterator["ModelPrice"]:
-    """The entries that hold in the course of the moment's day, hour by hour."""
-    for hour in range(24):
-        yield found.get_prices(moment.replace(hour=hour, minute=0), context)
+def _entries(found: "ModelInfo", moment: datetime, context: dict[str, str] | None) -> list["ModelPrice"]:
+    """The entries that hold in the course of the moment's day, hour by hour; mostly one and the same."""
+    hours = [found.get_prices(moment.replace(hour=hour, minute=0), context) for hour in range(24)]
+    return list({id(entry): entry for entry in hours}.values())
 
 
 def _price_of(source: str, entry: "ModelPrice") -> Price | None:

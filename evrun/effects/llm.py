@@ -235,7 +235,7 @@ def _model_names(body: bytes) -> list[str] | None:
     """Names in the lists of OpenAI (`data`, `id`), Ollama (`models`, `name`) and bare arrays."""
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     listed = value.get("data", value.get("models")) if isinstance(value, dict) else value
     if not isinstance(listed, list):

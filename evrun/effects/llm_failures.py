@@ -14,18 +14,20 @@ import httpx
 from .llm_outcomes import Lost, LostReason, NotSent, NotSentReason
 
 
-class _Class(NamedTuple):
+class FailureClass(NamedTuple):
+    """Whether the request may have left, why it failed, and that in words."""
+
     sent: bool
     reason: str
     words: str
 
 
-def _not_sent(reason: NotSentReason, words: str) -> _Class:
-    return _Class(sent=False, reason=reason, words=words)
+def _not_sent(reason: NotSentReason, words: str) -> FailureClass:
+    return FailureClass(sent=False, reason=reason, words=words)
 
 
-def _lost(reason: LostReason, words: str) -> _Class:
-    return _Class(sent=True, reason=reason, words=words)
+def _lost(reason: LostReason, words: str) -> FailureClass:
+    return FailureClass(sent=True, reason=reason, words=words)
 
 
 _BROKEN = _lost("connection", "the connection broke before the whole answer was here")
@@ -39,7 +41,7 @@ _NO_CONNECTION_IN_TIME = _not_sent("connect_timeout", "no connection in time")
 _NO_ANSWER_IN_TIME = _lost("timeout", "no answer in time")
 
 # The nearest class in an error's ancestry decides.
-AIOHTTP_CLASSES: dict[type[BaseException], _Class] = {
+AIOHTTP_CLASSES: dict[type[BaseException], FailureClass] = {
     aiohttp.ClientError: _UNEXPECTED,
     aiohttp.ClientResponseError: _NOT_HTTP,
     aiohttp.ClientHttpProxyError: _PROXY,
@@ -57,7 +59,7 @@ AIOHTTP_CLASSES: dict[type[BaseException], _Class] = {
     aiohttp.InvalidURL: _ADDRESS,
     aiohttp.NonHttpUrlClientError: _ADDRESS,
 }
-HTTPX_CLASSES: dict[type[BaseException], _Class] = {
+HTTPX_CLASSES: dict[type[BaseException], FailureClass] = {
     httpx.HTTPError: _UNEXPECTED,
     httpx.ConnectError: _UNREACHABLE,
     httpx.ConnectTimeout: _NO_CONNECTION_IN_TIME,
@@ -74,14 +76,19 @@ HTTPX_CLASSES: dict[type[BaseException], _Class] = {
     httpx.StreamError: _BROKEN,
     httpx.CookieConflict: _UNEXPECTED,
 }
-_OTHERS: dict[type[BaseException], _Class] = {TimeoutError: _NO_ANSWER_IN_TIME, OSError: _BROKEN}
+_OTHERS: dict[type[BaseException], FailureClass] = {TimeoutError: _NO_ANSWER_IN_TIME, OSError: _BROKEN}
 _ALL = AIOHTTP_CLASSES | HTTPX_CLASSES | _OTHERS
+
+
+def class_of(kind: type[BaseException]) -> FailureClass:
+    """What errors of this class mean."""
+    return next((_ALL[ancestor] for ancestor in kind.__mro__ if ancestor in _ALL), _UNEXPECTED)
 
 
 def failure_of(error: Exception, elapsed_ms: int) -> NotSent | Lost:
     """The outcome that an error of the transport stands for."""
     cause = _deciding(error)
-    found = next((_ALL[kind] for kind in type(cause).__mro__ if kind in _ALL), _UNEXPECTED)
+    found = class_of(type(cause))
     message = f"{found.words}: {_detail(cause)}"
     if found.sent:
         return Lost(found.reason, message, elapsed_ms)  # type: ignore[arg-type]  # made by _lost
