@@ -28,6 +28,11 @@ class NothingWritten(Exception):
     """There was no room; what had been put is gone again and the segment can go on. `args[0]` says why."""
 
 
+def no_room(error: OSError) -> NothingWritten:
+    """The outcome that an errno of `NO_ROOM` is."""
+    return NothingWritten(f"{error.strerror} (errno {error.errno})")
+
+
 class FenceBroken(Exception):
     """LOCK no longer is the file that was locked: another writer may be at work."""
 
@@ -104,7 +109,7 @@ class Appender:
             if error.errno not in NO_ROOM:
                 raise
             self._take_back(len(frame))
-            raise NothingWritten(f"{error.strerror} (errno {error.errno})") from error
+            raise no_room(error) from error
         self._sync_data(self.fd)
 
     def _sync_data(self, fd: int) -> None:
@@ -148,7 +153,7 @@ class Appender:
         path = f"{self._directory}/{name}"
         temporary = path + TEMPORARY_SUFFIX
         self._remove_temporaries()
-        fd = self._filesystem.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        fd = self._open_new(temporary)
         try:
             header = self._write_header(fd, size_bytes, time_ns)
             self._sync(lambda: self._filesystem.fsync(fd))
@@ -162,7 +167,7 @@ class Appender:
             self._filesystem.close(fd)
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 self._remove_temporaries()
-                raise NothingWritten(f"{error.strerror} (errno {error.errno})") from error
+                raise no_room(error) from error
             raise
         self.fd = fd
         self._stamp = header.stamp
@@ -170,6 +175,14 @@ class Appender:
         self._preallocated = header.preallocated
         self._catalog.add(name, header, self.place)
         self.place = self.place._replace(offset_bytes=SEGMENT_HEADER_BYTES)
+
+    def _open_new(self, path: str) -> int:
+        try:
+            return self._filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise no_room(error) from error
+            raise
 
     def _write_header(self, fd: int, size_bytes: int, time_ns: int) -> SegmentHeader:
         preallocated = self._filesystem.allocate(fd, size_bytes)

@@ -271,8 +271,8 @@ def sync_last_segment(filesystem: FileSystem, directory: str) -> None:
         filesystem.fdatasync(fd)
         filesystem.sync_directory(directory)
     except OSError as error:
-        what = f"syncing {name} failed: {error.strerror} (errno {error.errno})"
+        what = f"Syncing {name} failed: {error.strerror} (errno {error.errno})"
         problem = Problem(name, 0, 0, 0, what)
-        raise LogUnreadable(f"{what.capitalize()}. Nothing was changed; check the disk.", problem) from error
+        raise LogUnreadable(f"{what}. Nothing was changed; check the disk.", problem) from error
     finally:
         filesystem.close(fd)

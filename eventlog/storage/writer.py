@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from ..errors import AppendError, EventLogError, EventTooLarge, LogClosed, NotWritten, OutcomeUnknown
-from .appender import NO_ROOM, Appender, FenceBroken, NothingWritten
+from .appender import NO_ROOM, Appender, FenceBroken, NothingWritten, no_room
 from .filesystem import FileSystem, RealFileSystem
 from .format import LOG_ID_BYTES, MAX_COMMIT_BYTES, MEBIBYTE, U32
 from .framing import Place, body_bytes
@@ -249,7 +249,7 @@ class LogWriter:
             self._head.prepare()
         except OSError as error:
             if error.errno in NO_ROOM:
-                raise NothingWritten(f"{error.strerror} (errno {error.errno})") from error
+                raise no_room(error) from error
             raise
 
     def _publish(self, group: list[Ticket], first: int, time_ns: int, place: Place) -> None:

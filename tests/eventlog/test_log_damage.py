@@ -1,5 +1,6 @@
 """Damage, as a table: whatever happens to the files, all that was acknowledged is there, or it refuses."""
 
+import os
 import shutil
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from eventlog.errors import LogLost, LogUnreadable
 from eventlog.storage import LogReader, verify
 
-from .logs import open_log, payloads_in, segments_of, write_log
+from .logs import Unsynced, open_log, payloads_in, segments_of, write_log
 
 COMMITS = ([b"first"], [b"second", b"", b"third" * 9], [b"fourth" * 40], [b"fifth"])
 EVENTS = [event for commit in COMMITS for event in commit]
@@ -27,7 +28,7 @@ def never_silent(directory):
     """Assert that the log gives all events or an error; return the verdict's kind."""
     verdict = verify(directory)
     if verdict.opens:
-        assert payloads_in(directory) == EVENTS, verdict
+        assert payloads_in(directory, filesystem=Unsynced()) == EVENTS, verdict
     else:
         assert verdict.problem is not None
     return verdict.kind
@@ -43,13 +44,15 @@ def test_no_flipped_bit_of_a_frame_or_header_is_silent(log, number):
     """Every bit of every field and body of a small log is flipped in turn: never a shorter log."""
     path = segments_of(log)[number]
     data = path.read_bytes()
-    fields = [*range(140), *range(4088, used_bytes(path) + 8)]
+    # Of the bytes that fill a frame up one in seven is enough.
+    places = [*range(140), *(at for at in range(4088, used_bytes(path) + 8) if data[at] or at % 7 == 0)]
     kinds = set()
-    for at in fields:
-        for bit in range(8) if data[at] or at < 140 else (at % 8,):
-            path.write_bytes(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :])
-            kinds.add(never_silent(log))
-    path.write_bytes(data)
+    with path.open("r+b", buffering=0) as file:
+        for at in places:
+            for bit in range(8) if data[at] or at < 140 else (at % 8,):
+                os.pwrite(file.fileno(), bytes([data[at] ^ 1 << bit]), at)
+                kinds.add(never_silent(log))
+            os.pwrite(file.fileno(), data[at : at + 1], at)
     assert kinds >= {"lost", "unsupported"}
     assert never_silent(log) == "clean"
 

@@ -94,7 +94,7 @@ def test_a_writer_never_writes_into_a_segment_of_an_earlier_session(log):
 
 
 def test_an_empty_segment_is_passed_over(log):
-    """A crash between naming a segment and its first commit leaves an empty one, and the next starts alike."""
+    """A crash between naming a segment and its first commit leaves an empty one; the next starts alike."""
     with open_log(log) as writer:
         writer.append([b"three"])
     path = segments_of(log)[1]
