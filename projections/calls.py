@@ -12,7 +12,7 @@ class Sums(msgspec.Struct, gc=False):
 
     `calls` are those that cost something or may have: settled + in doubt + reserved. `unpriced` counts those
     of them whose cost (or, unsettled, whose bound) is not known, so that it is in no sum. `usage` is what
-    settled calls reported, null where none did.
+    settled calls reported, null where none did; it is kept for all calls and for each model.
     """
 
     settled_nano_usd: int = 0
@@ -21,10 +21,14 @@ class Sums(msgspec.Struct, gc=False):
     calls: int = 0
     settled_calls: int = 0
     unpriced: int = 0
-    settled_tokens: int = 0
     in_doubt_tokens: int = 0
     reserved_tokens: int = 0
     usage: Usage = NO_USAGE
+
+    @property
+    def settled_tokens(self) -> int:
+        """Input and output tokens of settled calls, as far as they were reported."""
+        return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
 
     def reserve(self, call: "Call") -> None:
         """A call was reserved."""
@@ -70,7 +74,10 @@ class Sums(msgspec.Struct, gc=False):
     def use(self, usage: Usage) -> None:
         """A settled call used tokens."""
         self.usage = add_usage(self.usage, usage)
-        self.settled_tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+Groups = tuple[Sums, Sums, Sums, Sums]
+"""The sums that a call counts in: of all calls, its session's, its model's, its role's."""
 
 
 class Call(msgspec.Struct, gc=False):
@@ -91,6 +98,6 @@ class Call(msgspec.Struct, gc=False):
     request: bytes
     bound_nano_usd: int | None
     bound_tokens: int
-    groups: tuple[Sums, ...]
+    groups: Groups
     doubt: str | None = None
     request_id: str | None = None

@@ -13,7 +13,7 @@ from eventlog.events import (
     SettingsChanged,
 )
 
-from .sessions import Session, seen
+from .sessions import Session
 
 
 class RunFacts:
@@ -39,9 +39,12 @@ class RunFacts:
         self.sequence = 0
 
     def see(self, record: Recorded) -> None:
-        """A record came, whatever it says."""
-        self.sequence, self.last_ns = record.sequence, record.time_ns
-        seen(self.sessions, record)
+        """A record came, whatever it says. The first of a session makes an entry for it."""
+        self.sequence = record.sequence
+        self.last_ns = time_ns = record.time_ns
+        if not self.sessions or self.sessions[-1].number != record.session:
+            self.sessions.append(Session(record.session, time_ns, time_ns))
+        self.sessions[-1].last_ns = time_ns
 
     def run_started(self, record: Recorded, event: RunStarted) -> None:
         """The run came into being."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from eventlog.events import Recorded, SessionClosed, SessionOpened
+from eventlog.events import SessionClosed, SessionOpened
 
 
 class Session(msgspec.Struct):
@@ -34,12 +34,3 @@ class Session(msgspec.Struct):
     def worked_ns(self) -> int:
         """For how long it worked, as far as the log can say."""
         return self.last_ns - self.first_ns if self.active_ns is None else self.active_ns
-
-
-def seen(sessions: list[Session], record: Recorded) -> Session:
-    """The session of a record, which is the newest one; a new entry where it is its first record."""
-    if not sessions or sessions[-1].number != record.session:
-        sessions.append(Session(record.session, record.time_ns, record.time_ns))
-    session = sessions[-1]
-    session.last_ns = record.time_ns
-    return session

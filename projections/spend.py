@@ -37,7 +37,7 @@ from eventlog.events import (
     TrajectoryRestored,
 )
 
-from .calls import Call, Sums
+from .calls import Call, Groups, Sums
 from .exhaustive import require_answers
 from .money import usd
 
@@ -129,7 +129,7 @@ class Ledger:
         if self.caps:
             self._check_caps(record, call)
 
-    def _groups(self, session: int, model: str, role: str) -> tuple[Sums, ...]:
+    def _groups(self, session: int, model: str, role: str) -> Groups:
         return (
             self.total,
             _group(self.by_session, session),
@@ -154,7 +154,9 @@ class Ledger:
             self.over_bound += 1
         for sums in call.groups:
             sums.settle(cost)
-            sums.use(event.usage)
+        total, _, of_model, _ = call.groups
+        total.use(event.usage)
+        of_model.use(event.usage)
         return Booking(call, cost or 0)
 
     def _released(self, record: Recorded, event: BudgetReleased) -> Booking:
