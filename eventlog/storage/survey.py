@@ -73,7 +73,7 @@ class Survey:
 
     @property
     def session(self) -> int:
-        """The number of the next session: a session that appended nothing has left no trace, so none is kept."""
+        """The number of the next session. One that appended nothing has left no trace and no number."""
         return self.epoch + 1
 
     def read_headers(self) -> None:

@@ -28,7 +28,7 @@ def _disk():
 @pytest.mark.parametrize("written", [0, 50, 200])
 @pytest.mark.parametrize("preallocated", [True, False])
 def test_no_room_means_not_written_and_the_handle_goes_on(disk, number, written, preallocated):
-    """What was put of the frame is zeroed and synced; the next commit gets the same sequence."""
+    """What was put of the frame is zeroed; the next commit gets the same sequence."""
     if not preallocated:
         disk.faults.fail("allocate", error=errno.ENOSPC, times=None)
     with open_log(LOG, filesystem=disk) as writer:
