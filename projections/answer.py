@@ -75,7 +75,10 @@ def parse_answer(body: bytes) -> Answer:
     if not isinstance(value, dict):
         return Answer(problem=f"the body is a JSON {_kind(value)}, expected an object")
     usage = value.get("usage")
-    answer = _read_object(value)
+    try:
+        answer = _read_object(value)
+    except RecursionError:
+        return Answer(problem="the answer's JSON is nested too deeply to be read")
     answer.usage_raw = usage if isinstance(usage, dict) else None
     return answer
 
@@ -165,7 +168,7 @@ def _content(content: object) -> tuple[str, str | None]:
     for part in content:
         if isinstance(part, str):
             texts.append(part)
-        elif isinstance(part, dict) and part.get("type") in {"thinking", "reasoning"}:
+        elif isinstance(part, dict) and str(part.get("type")) in {"thinking", "reasoning"}:
             thoughts.append(words(part) or "")
         elif isinstance(part, dict):
             text = part.get("text")

@@ -10,7 +10,7 @@ _TAGS = "think|thinking|REASONING_SCRATCHPAD"
 _LEADING = re.compile(rf"\s*<({_TAGS})>(.*?)</\1>", re.DOTALL)
 _LEADING_UNCLOSED = re.compile(rf"\s*<({_TAGS})>(.*)\Z", re.DOTALL)
 # Further in, only a block that begins a line is one; a sentence may speak of the tags.
-_INSIDE = re.compile(rf"^[ \t]*<({_TAGS})>(.*?)</\1>", re.DOTALL | re.MULTILINE)
+_OPENING = re.compile(rf"^[ \t]*<({_TAGS})>", re.MULTILINE)
 # Some chat templates open the block in the prompt, so that the answer only closes it.
 _CLOSED_ONLY = re.compile(rf"\A(.*?)</({_TAGS})>[ \t]*(?:\n|\Z)", re.DOTALL)
 
@@ -54,15 +54,26 @@ def _mentions(text: str) -> bool:
 
 def _take_leading(text: str) -> tuple[str, list[str]]:
     blocks: list[str] = []
-    while (match := _LEADING.match(text)) or (match := _LEADING_UNCLOSED.match(text)):
+    at = 0
+    while (match := _LEADING.match(text, at)) or (match := _LEADING_UNCLOSED.match(text, at)):
         blocks.append(match[2])
-        text = text[match.end() :].lstrip()
-    return text, blocks
+        at = match.end()
+    return (text[at:].lstrip() if blocks else text), blocks
 
 
 def _take_inside(text: str) -> tuple[str, list[str]]:
-    blocks = [match[2] for match in _INSIDE.finditer(text)]
-    return (_INSIDE.sub("", text).strip() if blocks else text), blocks
+    """A scan that looks at each character a few times only: a model that loops can write a million tags."""
+    blocks: list[str] = []
+    kept: list[str] = []
+    at = 0
+    while match := _OPENING.search(text, at):
+        end = text.find(f"</{match[1]}>", match.end())
+        if end < 0:
+            break
+        kept.append(text[at : match.start()])
+        blocks.append(text[match.end() : end])
+        at = end + len(f"</{match[1]}>")
+    return ("".join([*kept, text[at:]]).strip() if blocks else text), blocks
 
 
 def _take_closed_only(text: str) -> tuple[str, list[str]]:

@@ -3,8 +3,6 @@
 Fields stand in one order and have one type in every row; what is not known is null.
 """
 
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,6 +15,7 @@ from .jsontext import clean_text, json_bytes, json_line, loads_lenient
 from .messages import Message, attempt_messages, row_messages
 from .money import usd
 from .sharegpt import render_turns, system_turn
+from .times import rfc3339
 
 NO_COUNTS = Counts(0, 0, 0, None, {})
 _SECOND = 1_000_000_000
@@ -113,18 +112,6 @@ def failed_row(frame: Frame, place: Place, attempt: Attempt | None, ending: Prom
         "retryable": ending.retryable,
     }
     return json_line(_fields(frame, place, attempt, counts) | {"error": error})
-
-
-def rfc3339(time_ns: int) -> str:
-    """A time as ``2031-05-04T09:08:07.000123Z``, microseconds, UTC."""
-    seconds, part = divmod(time_ns, _SECOND)
-    return f"{_to_the_second(seconds)}.{part // 1000:06d}Z"
-
-
-@lru_cache(maxsize=64)
-def _to_the_second(seconds: int) -> str:
-    # Many rows end in one second, and the calendar costs as much as a third of a row.
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _trajectory(

@@ -179,6 +179,37 @@ def test_lone_surrogates_are_survived(escape):
     msgspec.json.encode(answer.text)
 
 
+def test_reasoning_nested_without_end_is_a_problem():
+    """What the parser can hold, the reader need not be able to walk."""
+    raw = b'{"choices": [{"message": {"content": "a", "reasoning": %b}, "finish_reason": "stop"}]}'
+    problem = parse_answer(raw % (b"[" * 700 + b"]" * 700)).problem
+    assert problem is not None
+    assert "nested too deeply" in problem
+
+
+def test_part_of_a_type_that_is_no_text_is_read():
+    """Hypothesis found it: a list cannot be looked up in a set."""
+    assert said(content=[{"type": [], "text": "a"}]).text == "a"
+
+
+LOOPS = [
+    "<think></think>",
+    "a\n<think>",
+    "</think>a\n<think>",
+    "x\n<think>a</think>\n",
+    "<think>\n",
+    "</think>",
+]
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=range(len(LOOPS)))
+@pytest.mark.timeout(20)
+def test_model_that_loops_over_tags_is_read_in_linear_time(loop):
+    """A megabyte of tags would take hours if each were looked for to the end of the text."""
+    said(content="x" + loop * (1_000_000 // len(loop)))
+    said(content=loop * (1_000_000 // len(loop)))
+
+
 def test_usage_comes_with_the_answer():
     """The provider's own object is kept raw; anything else is none."""
     assert parse_answer(body({"content": "a"}, usage={"prompt_tokens": 3})).usage_raw == {"prompt_tokens": 3}

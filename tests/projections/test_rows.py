@@ -21,8 +21,9 @@ from eventlog.events import (
 )
 from projections.conversation import Attempt
 from projections.counts import count_attempt
-from projections.render_rows import Frame, Place, discarded_row, failed_row, kept_row, rfc3339
+from projections.render_rows import Frame, Place, discarded_row, failed_row, kept_row
 from projections.sharegpt_parse import parse_conversation
+from projections.times import rfc3339
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "rows_v1.jsonl"
 START = 1_934_874_487_000_123_000
