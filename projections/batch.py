@@ -233,7 +233,7 @@ class BatchState(RunFacts):
 
     def _ended(self, record: Recorded, event: _Boundary, outcome: str, reason: str | None) -> bool:
         unit = self.units.get(event.unit)
-        if unit is None or not _may_end(unit, event.attempt):
+        if unit is None or not unit.may_end(event.attempt):
             self.unexplained += 1
             return False
         self._close(event.unit)
@@ -295,10 +295,3 @@ class BatchState(RunFacts):
     _IGNORED: ClassVar = require_answers(
         "BatchState", _HANDLERS, [BudgetSpent, BudgetReleased, SpendInDoubt, SpendCorrected, BudgetChanged]
     )
-
-
-def _may_end(unit: Unit, attempt: int) -> bool:
-    # An attempt may end without having begun: a row that cannot even be tried.
-    if unit.outcome == OPEN:
-        return attempt == unit.attempt
-    return unit.outcome == PENDING and attempt > unit.attempt

@@ -38,6 +38,15 @@ class Unit(msgspec.Struct, gc=False):
     settled_nano_usd: int = 0
     reason: str | None = None
 
+    def may_end(self, attempt: int) -> bool:
+        """Whether an end of this attempt fits: it is the open one, or it ends without having begun.
+
+        The latter is a row that cannot even be tried.
+        """
+        if self.outcome == OPEN:
+            return attempt == self.attempt
+        return self.outcome == PENDING and attempt > self.attempt
+
 
 def unit_name(content: bytes, occurrence: int, sample: int) -> str:
     """The name of a unit: ``prompt:<content id in hex>#<occurrence>.<sample>``, numbers from 1."""

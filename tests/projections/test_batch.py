@@ -23,7 +23,6 @@ from eventlog.events import (
 from projections import BatchState, RunState, unit_name
 
 from .histories import (
-    History,
     answered,
     begun,
     discarded,
@@ -36,6 +35,7 @@ from .histories import (
     spent,
     started,
 )
+from .random_history import History
 from .test_spend import A, B, folded, opening
 
 ROOT = Path(__file__).parents[2]
@@ -264,7 +264,8 @@ def run_in_process(directory, seed):
     """Build the views of one history in a process of its own; the digest of all files."""
     script = (
         "import random, sys, hashlib, pathlib; sys.path.insert(0, sys.argv[2])\n"
-        "from tests.projections.histories import History, LogMaker\n"
+        "from tests.projections.histories import LogMaker\n"
+        "from tests.projections.random_history import History\n"
         "from projections import rebuild\n"
         "out = pathlib.Path(sys.argv[1])\n"
         "with LogMaker(out / 'log') as maker:\n"

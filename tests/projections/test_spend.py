@@ -16,7 +16,8 @@ from projections import Ledger, RunState, audit_report, usd
 from projections.audit import checks
 from projections.exhaustive import require_answers
 
-from .histories import History, answered, begun, kept, name_of, planned, records, reserve, spent, started
+from .histories import answered, begun, kept, name_of, planned, records, reserve, spent, started
+from .random_history import History
 
 RANDOM = st.randoms(use_true_random=False)
 A, B = name_of(0), name_of(1)
