@@ -1,5 +1,6 @@
 """Opening a log for writing: lock, sync, drop the cache, scan, classify; only then is anything written."""
 
+import errno
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,6 +13,8 @@ from .recovery import examine
 from .segments import segment_names
 from .survey import Survey
 from .verdict import Verdict, refusal
+
+_NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
 
 
 def open_for_writing(
@@ -67,14 +70,15 @@ def sync_ancestors(filesystem: FileSystem, directory: str) -> None:
     """Make the whole path to a new log durable.
 
     An earlier process may have made any of these directories and died before it synced them. One that this
-    user may not even list was not made by evrun.
+    user may not even list, or whose file system knows no such sync, was not made by evrun.
     """
     path, parent = directory, os.path.dirname(directory)  # noqa: PTH120 - paths are str at the seam
     while parent != path:
         try:
             filesystem.sync_directory(parent)
-        except PermissionError:
-            return
+        except OSError as error:
+            if error.errno not in _NOT_OURS:
+                raise
         path, parent = parent, os.path.dirname(parent)  # noqa: PTH120 - paths are str at the seam
 
 

@@ -5,6 +5,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -59,7 +60,7 @@ class LogWriter:
         self._directory = survey.directory
         self._catalog = survey.catalog
         self._clock_ns = clock_ns
-        self._warn = warn
+        self._warn = _never_raising(warn)
         self._lock = lock
         newest_slot = survey.heads[-1][0] if survey.heads else 1
         self._head = HeadFile(survey.filesystem, survey.directory, newest_slot)
@@ -208,6 +209,13 @@ class LogWriter:
     # From here on: the writer's thread.
 
     def _run(self) -> None:
+        try:
+            self._write_groups()
+        except Exception as error:  # noqa: BLE001 - nobody may wait for ever because this thread has ended
+            self._poison(self._group, f"the writer's thread failed: {error}", error)
+        self._finish()
+
+    def _write_groups(self) -> None:
         while not self._poisoned:
             group = self._queue.gather(HEAD_SYNC_S if self._head.unsynced else None)
             if group is None:
@@ -216,7 +224,6 @@ class LogWriter:
                 self._group = group
                 self._commit(group)
             self._sync_head(idle=not group)
-        self._finish()
 
     def _commit(self, group: list[Ticket]) -> None:
         """One frame, one sync, one look at the fence; the position moves; only then anybody hears of it."""
@@ -359,6 +366,16 @@ def _bury_all() -> None:
 
 def _say_nothing(_: str) -> None:
     """For whoever does not want to be warned."""
+
+
+def _never_raising(warn: Callable[[str], None]) -> Callable[[str], None]:
+    """A warning that cannot be given is no reason to stop writing."""
+
+    def say(text: str) -> None:
+        with suppress(Exception):
+            warn(text)
+
+    return say
 
 
 os.register_at_fork(after_in_child=_bury_all)
