@@ -62,6 +62,10 @@ class Episode:
         self.issued.append((self.disk.operations, commit))
         return writer.submit(commit)
 
+    def withdraw(self, payloads):
+        """Note that a commit is certainly absent: it must not be found, as if it had never been issued."""
+        self.issued = [(then, commit) for then, commit in self.issued if commit != list(payloads)]
+
     def promise(self, count):
         """Note that somebody was told that the first `count` events are durable."""
         self.promised.append((self.disk.operations, count))

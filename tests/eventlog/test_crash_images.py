@@ -4,18 +4,18 @@ A is what was acknowledged, R what is recovered, I what was issued: every image 
 A <= R <= I.
 """
 
-import errno
-import itertools
 from random import Random
 
 import pytest
 
-from eventlog.errors import AppendError, EventLogError, LogRefused, NotWritten, OutcomeUnknown
+from eventlog.errors import LogRefused
 from eventlog.storage import LogReader, verify
 from eventlog.storage.simulated import ForgetfulFileSystem
 from eventlog.storage.simulated_operations import Write
 
 from .crash_images import LOG, Episode, events_in, examine, examine_all, new_disk, open_log
+
+LIMIT = 3_000  # images of one moment; four sectors and what else hangs there make fewer
 
 
 def first_life(disk):
@@ -50,7 +50,7 @@ def rolls(disk):
     return episode
 
 
-@pytest.mark.parametrize(("life", "limit"), [(first_life, 120), (group_commits, 60), (rolls, 25)])
+@pytest.mark.parametrize(("life", "limit"), [(first_life, 80), (group_commits, 40), (rolls, 20)])
 def test_every_image_of_every_crash_point_opens_with_all_that_was_acknowledged(life, limit):
     """A <= R <= I, whole commits, byte-identical, in order, found again by the next opening."""
     episode = life(new_disk())
@@ -73,12 +73,12 @@ def test_all_images_of_a_long_unsynced_commit_are_clean_or_torn_and_lose_nothing
     points = [point for point in episode.crash_points() if is_write_of_frame(point.last, size)]
     assert len(points) == 1
     kinds, examined = set(), 0
-    for image in points[0].images_after_power_loss(3_000, Random(2)):
+    for image in points[0].images_after_power_loss(LIMIT, Random(2)):
         verdict = verify(LOG, filesystem=image)
         kinds.add((verdict.kind, verdict.position.sequence))
         examined += 1
     assert kinds == {("clean", 1), ("torn", 1), ("clean", 2)}
-    assert (examined < 3_000) is every
+    assert (examined < LIMIT) is every
 
 
 def is_write_of_frame(operation, size):
@@ -148,19 +148,17 @@ def test_what_a_reader_showed_is_there_after_a_power_cut():
     writer = open_log(episode.disk)
     episode.append(writer, 10)
     reader = LogReader.open(LOG, filesystem=episode.disk.new_process())
-    shown = set()
+    shown = []
     for size in (10, 700, 1500, 1500, 20):
         tickets = [episode.submit(writer, size), episode.submit(writer, size)]
-        while not shown or max(shown) < len(episode.issued):
-            end = reader.refresh().sequence
-            episode.promise(end)
-            shown.add(end)
-            if end >= len(episode.issued) - 1:
-                break
         for ticket in tickets:
+            shown.append(reader.refresh().sequence)
+            episode.promise(shown[-1])
             ticket.wait(30)
-    assert len(shown) > 1
-    examine_all(episode, limit=6)
+    assert shown == sorted(shown)
+    assert shown[-1] > 6
+    writer.close()
+    examine_all(episode, limit=3)
 
 
 def test_a_reader_of_a_dead_log_syncs_before_it_shows():
@@ -176,79 +174,6 @@ def test_a_reader_of_a_dead_log_syncs_before_it_shows():
         for image in machine.images_after_power_loss(12, Random(5)):
             assert verify(LOG, filesystem=image).position.sequence >= shown
     assert shown_more
-
-
-@pytest.mark.parametrize("sync", ["kept", "reverted", "dirty"])
-@pytest.mark.parametrize("nth", [1, 2, 3])
-def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_acked_is_lost(sync, nth):
-    """The append ends as unknown, the handle stays refused, and every image that follows has A <= R <= I."""
-    episode = Episode(new_disk())
-    writer = open_log(episode.disk)
-    episode.append(writer, 10)
-    episode.disk.faults.fail("fdatasync", sync=sync, nth=nth, path=".evl")
-    outcomes = []
-    for size in (600, 20, 30, 40, 50):
-        try:
-            episode.append(writer, size)
-        except AppendError as error:
-            outcomes.append(type(error))
-    assert outcomes[0] is OutcomeUnknown
-    assert len(outcomes) == 5 - (nth - 1)
-    operations = episode.disk.operations
-    writer.close()
-    assert not any("Write" in repr(one) for one in episode.disk.history[operations:])
-    for point in list(episode.crash_points())[-8:]:
-        for image in itertools.chain(
-            [point.after_process_crash()], point.images_after_power_loss(20, Random(3))
-        ):
-            examine(image, episode, point, go_on=True)
-
-
-@pytest.mark.parametrize("written", [0, 30, 700])
-def test_a_commit_that_found_the_disk_full_is_absent_for_ever(written):
-    """NotWritten is kept through every crash that follows, and the handle goes on."""
-    episode = Episode(new_disk())
-    writer = open_log(episode.disk)
-    episode.append(writer, 10)
-    episode.disk.faults.fail("pwrite", error=errno.ENOSPC, path=".evl", written_bytes=written)
-    with pytest.raises(NotWritten):
-        episode.submit(writer, 1500).wait(30)
-    refused = episode.issued.pop()
-    start = episode.disk.operations
-    episode.append(writer, 20)
-    writer.close()
-    for point in episode.disk.crash_points(start=start):
-        for image in itertools.chain(
-            [point.after_process_crash()], point.images_after_power_loss(20, Random(4))
-        ):
-            examine(image, episode, point, go_on=True)
-    assert refused[1][0] not in events_in(episode.disk.after_process_crash())
-
-
-def test_short_reads_and_writes_never_shrink_the_log():
-    """Every call moves at most seven bytes or so, and the log is what it would have been."""
-    disk = new_disk()
-    disk.faults.shorten("pwrite", at_most=700)
-    disk.faults.shorten("pread", at_most=513)
-    episode = first_life(disk)
-    again = disk.after_process_crash()
-    again.faults.shorten("pread", at_most=300)
-    assert events_in(again) == episode.at(disk.now())[2]
-
-
-def test_a_read_error_is_never_taken_for_the_end():
-    """Opening is refused, and once the disk reads again everything is there."""
-    episode = first_life(new_disk())
-    for nth in range(1, 6):
-        disk = episode.disk.after_process_crash()
-        disk.faults.fail("pread", nth=nth, path=".evl")
-        try:
-            count = len(events_in(disk))
-        except EventLogError:
-            count = None
-        assert count in (None, 5)
-        disk.faults.clear()
-        assert len(events_in(disk)) == 5
 
 
 class NoDataSync(ForgetfulFileSystem):
