@@ -37,14 +37,15 @@ def walk(source: Source, stamp: Stamp, place: Place, stop_bytes: int) -> Walk:
         problem = header_problem(header, place, stop_bytes)
         if problem is not None:
             return problem
-        size = header.end_bytes - offset
+        end_bytes = header.end_bytes
+        size = end_bytes - offset
         buffer, at = source.window(offset, size)
         end = at + FRAME_HEADER_BYTES + header.stored_bytes
         body = buffer[at + FRAME_HEADER_BYTES : end]
         problem = body_problem(header, body, buffer[end : at + size], place, stamp)
         if problem is not None or len(buffer) < at + size:
             return problem or "the file ends inside the frame"
-        place = Place(place.sequence + header.events, header.chain, header.time_ns, header.end_bytes)
+        place = Place(place.sequence + header.events, header.chain, header.time_ns, end_bytes)
         yield header, body, place
         if header.kind == SEAL:
             return "the segment is sealed there"

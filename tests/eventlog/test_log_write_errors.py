@@ -78,7 +78,7 @@ POISONS = [
 
 @pytest.mark.parametrize(("call", "path", "number"), POISONS)
 def test_a_failed_write_or_sync_is_final_for_the_handle(disk, call, path, number):
-    """Unknown for the commit in hand, closed for all later ones; no further sync is called; reading goes on."""
+    """Unknown for the commit in hand, closed for later ones; no further sync is called; reading goes on."""
     writer = open_log(LOG, filesystem=disk)
     writer.append([b"one"])
     disk.faults.fail(call, error=number, path=path)
@@ -236,3 +236,72 @@ def test_a_true_limit_of_the_system_is_not_written(tmp_path):
     said = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout.split()
     assert said == ["4", "True", "5"]
     assert len(payloads_in(tmp_path / "log")) == 5
+
+
+def head_syncs(disk):
+    """How often HEAD was synced: the only file under its name that is fsync'ed after the roll."""
+    inode = disk.identity(f"{LOG}/HEAD")[1]
+    return sum(type(one).__name__ == "SyncFile" and one.inode == inode for one in disk.history)
+
+
+def test_head_is_synced_about_once_a_second_and_at_closing(disk):
+    """Off the hot path: not with every commit, but when the clock says that a second has passed."""
+    now = [10**18]
+    writer = open_log(LOG, filesystem=disk, clock_ns=lambda: now[0])
+    for number in range(1, 7):
+        for _ in range(5):
+            writer.append([b"x"])
+        writer.append([b"after"])  # the sync may follow the acknowledgement, so wait for one commit more
+        assert head_syncs(disk) <= number
+        now[0] += 600_000_000
+    assert head_syncs(disk) in (2, 3)
+    before = head_syncs(disk)
+    writer.close()
+    assert head_syncs(disk) == before + 2
+
+
+def test_a_failed_sync_of_head_ends_the_handle_and_takes_nothing_back(disk):
+    """What was acknowledged stays; later commits are refused."""
+    now = [10**18]
+    writer = open_log(LOG, filesystem=disk, clock_ns=lambda: now[0])
+    writer.append([b"one"])
+    disk.faults.fail("fsync", path="HEAD")
+    now[0] += 2_000_000_000
+    assert writer.append([b"two"]) == 2
+    with pytest.raises(LogClosed, match="syncing HEAD failed"):
+        list(
+            iter(lambda: writer.append([b"more"]), None)
+        )  # the sync follows the acknowledgement, sooner or later
+    writer.close()
+    assert payloads_in(LOG, filesystem=disk)[:2] == [b"one", b"two"]
+
+
+def test_whatever_fails_in_the_writers_thread_nobody_waits_for_ever(disk):
+    """A clock that raises is a fault of the caller; every waiter is told all the same."""
+    now = [10**18]
+
+    def clock():
+        if now[0] is None:
+            raise RuntimeError("the clock is broken")
+        return now[0]
+
+    writer = open_log(LOG, filesystem=disk, clock_ns=clock)
+    writer.append([b"one"])
+    now[0] = None
+    for _ in range(3):
+        with pytest.raises(AppendError, match="clock is broken"):
+            writer.submit([b"two"]).wait(60)
+    writer.close()
+    assert payloads_in(LOG, filesystem=disk) == [b"one"]
+
+
+def test_a_warning_that_cannot_be_given_stops_nothing(disk):
+    """The callback raises; the log goes on."""
+
+    def warn(_):
+        raise ValueError("no terminal")
+
+    ticks = iter(range(10**18, 2 * 10**18, 2_000_000_000))
+    with open_log(LOG, filesystem=disk, clock_ns=lambda: next(ticks), warn=warn) as writer:
+        assert writer.append([b"one"]) == 1
+        assert writer.append([b"two"]) == 2
