@@ -156,7 +156,7 @@ FILE = Toolset(
         ),
         Tool(
             "patch",
-            "Replace a piece of a text file by another one. The old piece must stand in the file exactly once.",
+            "Replace a piece of a text file by another one. The old piece must be there exactly once.",
             parameters({"path": _PATH, "old": _TEXT, "new": _TEXT}),
             _in_a_thread(patch),
             safe_to_repeat=False,
