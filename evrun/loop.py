@@ -56,7 +56,7 @@ class Caller:
     def _outcome(
         self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict
     ) -> list[Event]:
-        request_id = sent.headers.get("x-request-id") if isinstance(sent, Answered) else None
+        request_id = sent.request_id if isinstance(sent, Answered) else None
         if verdict.kind == "answer" and isinstance(sent, Answered):
             usage = normalise_usage(parse_answer(sent.body).usage_raw)
             body = self._redactor.clean(sent.body)

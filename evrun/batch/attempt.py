@@ -49,15 +49,17 @@ class AttemptRunner:
         self._tries = 0
 
     async def run(self) -> None:
-        """Step until the attempt has ended, or, the attempt left open, the run is told to end."""
-        while not self._s.control.stopping:
+        """Step until the attempt has ended; when the run is told to end, only what needs no more acting ends."""
+        while True:
             attempt = self._attempt()
-            if self._left() <= 0:
-                await self._end(self._timed_out(attempt))
-                return
             step = next_step(attempt, self._brief)
             if isinstance(step, Finish):
                 await self._end(step.event)
+                return
+            if self._s.control.stopping:
+                return
+            if self._left() <= 0:
+                await self._end(self._timed_out(attempt))
                 return
             if isinstance(step, RunTools):
                 await self._s.tools.run(attempt, step, self._brief, self._left())
@@ -84,7 +86,7 @@ class AttemptRunner:
             case "answer":
                 self._tries = 0
             case "pause":
-                self._pause(verdict)
+                return await self._pause(verdict)
             case "retry":
                 return await self._retry(verdict)
             case "fail_prompt":
@@ -100,14 +102,17 @@ class AttemptRunner:
                 return False
         return True
 
-    def _pause(self, verdict: Verdict) -> None:
-        """Hold the whole run back. Waiting as told does not use up the retries."""
-        if verdict.wait_ms is None:
-            wait_s = backoff_s(self._tries)
-            self._tries += 1
-        else:
-            wait_s = verdict.wait_ms / 1000
-        self._s.limiter.pause_until(wait_s)
+    async def _pause(self, verdict: Verdict) -> bool:
+        """Hold the whole run back. Waiting as told does not use up the retries; waiting untold does."""
+        if verdict.wait_ms is not None:
+            self._s.limiter.pause_until(verdict.wait_ms / 1000)
+            return True
+        self._tries += 1
+        if self._tries > self._brief.settings.retries:
+            await self._fail(verdict)
+            return False
+        self._s.limiter.pause_until(backoff_s(self._tries - 1))
+        return True
 
     async def _retry(self, verdict: Verdict) -> bool:
         self._tries += 1

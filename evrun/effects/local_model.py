@@ -46,8 +46,8 @@ class LocalModelFailed(RunFailed):
 class LocalModel:
     """A context manager, async or not: within it the model is served at `base_url` under `name`.
 
-    `threads` null means one for each core that nobody else uses just now; `parallel` requests are worked on at
-    once (at most `MOST_SLOTS`, others wait their turn), each with `context_tokens` for prompt and answer.
+    `threads` null means one for each core that nobody else uses just now; `parallel` requests are worked on
+    at once (at most `MOST_SLOTS`, others wait their turn), each with `context_tokens` for prompt and answer.
     """
 
     name = MODEL_NAME

@@ -60,7 +60,7 @@ def test_second_process_on_a_run_is_refused_and_told_who_holds_it(tmp_path: Path
         holder = start(
             "run", dataset, "--run-name", "r", "--model", "m", "--base-url", endpoint.base_url, cwd=tmp_path
         )
-        wait_until(lambda: endpoint.totals()["in_flight"] == 5, "the run to work")
+        wait_until(lambda: endpoint.totals()["faults"] == 5, "the run to work")
 
         second = evrun("run", "--run-name", "r", "--resume", cwd=tmp_path)
 

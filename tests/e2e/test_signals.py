@@ -42,7 +42,7 @@ def test_second_signal_leaves_at_once_and_the_run_goes_on_later(tmp_path: Path) 
         process = start(
             "run", dataset, "--run-name", "r", "--model", "m", "--base-url", endpoint.base_url, cwd=tmp_path
         )
-        wait_until(lambda: endpoint.totals()["in_flight"] == 3, "calls in flight")
+        wait_until(lambda: endpoint.totals()["faults"] == 3, "calls in flight")
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
