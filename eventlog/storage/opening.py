@@ -51,7 +51,7 @@ def open_for_writing(
 
 
 def make_directories(filesystem: FileSystem, directory: str) -> None:
-    """Make the directory and its missing parents, and make their names durable."""
+    """Make the directory and its missing parents; `sync_ancestors` makes their names durable."""
     missing = []
     path = directory
     while filesystem.identity(path) is None:
@@ -62,8 +62,6 @@ def make_directories(filesystem: FileSystem, directory: str) -> None:
             filesystem.make_directory(made)
         except FileExistsError:
             continue
-    if missing:
-        sync_ancestors(filesystem, directory)
 
 
 def sync_ancestors(filesystem: FileSystem, directory: str) -> None:

@@ -211,9 +211,12 @@ class Follower:
             EventLogError: there is no log.
             LogLost, LogUnreadable, LogUnsupported: see there.
         """
-        names = list_log(self._filesystem, self._directory)
-        if names != self._complete:
-            self._examine(names)
+        try:
+            names = list_log(self._filesystem, self._directory)
+            if names != self._complete:
+                self._examine(names)
+        except OSError as error:
+            raise unreadable(self._directory, 0, error) from error
         survey = self.survey
         return Position(survey.durable.sequence, survey.durable.chain), survey.log_id
 

@@ -1,11 +1,15 @@
 """Readers: ranges, single events, chain values, following, and what they refuse."""
 
+import errno
+from pathlib import Path
+
 import pytest
 
-from eventlog.errors import EventLogError, LogTampered, LogUnsupported
+from eventlog.errors import EventLogError, LogTampered, LogUnreadable, LogUnsupported
 from eventlog.storage import LogReader, Position, RealFileSystem, verify
 from eventlog.storage.head import parse_head
 from eventlog.storage.header import parse_segment_header
+from eventlog.storage.simulated import ForgetfulFileSystem
 
 from .logs import open_log, payloads_in, segments_of, write_log
 
@@ -251,3 +255,14 @@ def test_head_notes_the_last_position_in_both_slots_at_closing(tmp_path):
         last = writer.durable
     heads = [head for _, head in parse_head((tmp_path / "HEAD").read_bytes())]
     assert [(head.sequence, head.chain) for head in heads] == [last, last]
+
+
+@pytest.mark.parametrize("path", ["LOCK", "HEAD", ".evl"])
+def test_a_file_that_may_not_be_opened_is_unreadable(path):
+    """Another user's log: our own error, with the file and the reason, for readers and verify alike."""
+    disk = ForgetfulFileSystem()
+    write_log(Path("/log"), [b"one"], filesystem=disk)
+    disk.faults.fail("open", error=errno.EACCES, path=path, times=None)
+    with pytest.raises(LogUnreadable, match="errno 13"):
+        LogReader.open(Path("/log"), filesystem=disk)
+    assert verify(Path("/log"), filesystem=disk).kind == "unreadable"
