@@ -52,7 +52,25 @@ def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_acked_is_lost(s
             examine(image, episode, point, go_on=True)
 
 
-@pytest.mark.parametrize("written", [0, 30, 700])
+@pytest.mark.parametrize("sync", ["kept", "reverted", "dirty"])
+def test_a_writer_that_comes_after_a_failed_sync_builds_on_nothing_that_is_not_there(sync):
+    """The cache may still show the frame that the disk never got; what comes next survives a cut."""
+    episode = Episode(new_disk())
+    writer = open_log(episode.disk)
+    episode.append(writer, 10)
+    episode.disk.faults.fail("fdatasync", sync=sync, path=".evl")
+    with pytest.raises(OutcomeUnknown):
+        episode.append(writer, 600)
+    machine = episode.disk.after_process_crash()
+    again = open_log(machine, seed=8)
+    second = Episode(machine, [record.payload for record in again.reader().read()])
+    second.append(again, 50)
+    again.close()
+    for image in machine.images_after_power_loss(50, Random(6)):
+        assert examine(image, second, machine.now(), go_on=True) == len(second.before) + 1
+
+
+@pytest.mark.parametrize("written", [0, 30, 700, 4000])
 def test_a_commit_that_found_the_disk_full_is_absent_for_ever(written):
     """NotWritten is kept through every crash that follows, and the handle goes on."""
     episode = Episode(new_disk())
