@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Self
 
 from eventlog.events import Recorded
-from evrun.effects.clock import monotonic
+from evrun.effects import monotonic
 from projections import EventLister, RunState, usd
 
 from . import output
@@ -18,7 +18,7 @@ FIRST_FINISHED = 5
 class Progress:
     """What a person sees of a session while it works."""
 
-    def __init__(self, *, quiet: bool, preview: int | None) -> None:
+    def __init__(self, quiet: bool, preview: int | None) -> None:  # noqa: FBT001 (as typed)
         self._quiet = quiet
         live = sys.stderr.isatty() and not quiet and preview is None
         self._live = output.LiveLine() if live else None

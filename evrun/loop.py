@@ -9,7 +9,6 @@ import anyio
 from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
 from projections import idempotency_key, normalise_usage, parse_answer
 
-from .batch.providers import Verdict, classify
 from .bounds import Bound
 from .effects.clock import CallIds, now_ns
 from .effects.llm import Answered, LlmClient, Lost, NotSent
@@ -17,6 +16,7 @@ from .effects.secrets import Redactor
 from .journal import Journal
 from .ledger import Order, close_unsettled, in_doubt, reserve, settle
 from .prices import Price
+from .providers import Verdict, classify
 
 
 class Caller:

@@ -1,1 +1,7 @@
 """Batch runs: prompts in, trajectories out."""
+
+from .dataset import spool_stdin
+from .options import Options
+from .session import Result, Ui, run_batch, run_batch_sync
+
+__all__ = ["Options", "Result", "Ui", "run_batch", "run_batch_sync", "spool_stdin"]

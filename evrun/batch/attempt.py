@@ -13,9 +13,9 @@ from ..journal import Journal
 from ..ledger import Order
 from ..loop import Caller
 from ..prices import Price
+from ..providers import Verdict
 from .control import Control, Ending
 from .decide import Brief, Finish, RunTools, failed, next_step
-from .providers import Verdict
 from .request import endpoint_host, request_digest
 from .tool_calls import ToolRunner
 
@@ -49,7 +49,7 @@ class AttemptRunner:
         self._tries = 0
 
     async def run(self) -> None:
-        """Step until the attempt has ended; when the run is told to end, only what needs no more acting ends."""
+        """Step until the attempt has ended; once the run is told to end, only if no more acting is needed."""
         while True:
             attempt = self._attempt()
             step = next_step(attempt, self._brief)

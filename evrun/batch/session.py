@@ -86,6 +86,11 @@ async def run_batch(options: Options, environment: Mapping[str, str], ui: Ui) ->
     return result
 
 
+def run_batch_sync(options: Options, environment: Mapping[str, str], ui: Ui) -> Result:
+    """`run_batch` for callers without an event loop."""
+    return anyio.run(run_batch, options, environment, ui)
+
+
 class _Session:
     def __init__(self, options: Options, environment: Mapping[str, str], ui: Ui) -> None:
         self._options = options

@@ -1,1 +1,5 @@
 """Everything that touches the world: endpoints, processes, clocks."""
+
+from .clock import monotonic
+
+__all__ = ["monotonic"]

@@ -26,19 +26,20 @@ def serve(settings: dict[str, Any]) -> None:
     report = _take_stdout()
     if settings["tied"]:
         _die_with_parent()
-    threading.Thread(target=_die_at_end_of_stdin, daemon=True).start()
-    # What llama.cpp would do with these is not enough: its server lives on. Ctrl-C is the parent's business.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: _die())
+    # llama.cpp puts handlers of its own in place, under which its server lives on. Signals that are held back
+    # in every thread never reach them; they are waited for below. Ctrl-C is the parent's business.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
 
-    # Only now, so that the pipe is watched while it loads.
+    # The pipe is watched while it loads, too.
+    threading.Thread(target=_die_at_end_of_stdin, daemon=True).start()
     xllamacpp = importlib.import_module("xllamacpp")
     server = xllamacpp.Server(_parameters(xllamacpp, settings))
     port = int(server.listening_address.rsplit(":", 1)[1])
     os.write(report, json.dumps({"port": port}).encode() + b"\n")
     os.close(report)
-    while True:
-        signal.pause()
+    while signal.sigwait({signal.SIGINT, signal.SIGTERM}) != signal.SIGTERM:
+        pass
+    _die()
 
 
 def _parameters(xllamacpp: Any, settings: dict[str, Any]) -> Any:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evrun.batch.provider_errors import read_error
-from evrun.batch.providers import classify, parse_retry_after
 from evrun.effects.llm_outcomes import Answered, Lost, NotSent
+from evrun.providers import classify, parse_retry_after
+from evrun.providers.provider_errors import read_error
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * 10**9

@@ -14,8 +14,6 @@ from ..effects.llm_outcomes import Answered, Lost, NotSent
 from .provider_errors import ProviderError, error_of, read_error
 from .retry_after import explicit_wait, parse_retry_after
 
-__all__ = ["Verdict", "classify", "parse_retry_after"]
-
 Kind = Literal["answer", "retry", "pause", "fail_prompt", "stop_run", "quota"]
 Billed = Literal["no", "unknown"]
 

@@ -1,0 +1,132 @@
+"""The options of `evrun run`: their spellings, their help, and how what was typed becomes `Options`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from evrun.batch import Options
+from evrun.errors import UsageFault
+
+# Where to work.
+Dataset = Annotated[Path | None, Argument(metavar="[DATASET]", help="JSONL: a prompt a line; - is stdin.")]
+DatasetFile = Annotated[Path | None, Option(help="The dataset, as an option.")]
+RunName = Annotated[str, Option(help="The run's name: letters, digits, '.', '_', '-'.")]
+OutputDir = Annotated[Path, Option(help="The run lives in OUTPUT_DIR/RUN_NAME.")]
+Resume = Annotated[bool, Option("--resume", help="Go on with the run of this name.")]
+
+# What to work on.
+BatchSize = Annotated[int | None, Option(help="Prompts per batch_N.jsonl.  [10]")]
+MaxSamples = Annotated[int | None, Option(help="Only the first N usable rows.")]
+Samples = Annotated[int | None, Option(help="Independent tries at each row.  [1]")]
+SkipBadRows = Annotated[bool, Option("--skip-bad-rows", help="Leave bad lines out, on record.")]
+RetryFailed = Annotated[bool, Option("--retry-failed", help="On resume: try failed prompts again.")]
+RetryDiscarded = Annotated[bool, Option("--retry-discarded", help="On resume: try set-aside ones again.")]
+RequireReasoning = Annotated[
+    bool | None,
+    Option("--require-reasoning/--keep-all", help="Set aside what shows no reasoning.  [require]"),
+]
+
+# Whom to ask.
+Model = Annotated[str | None, Option(help="The model; 'local' is the embedded one.")]
+BaseUrl = Annotated[str | None, Option(help="An OpenAI-compatible endpoint.  [OPENAI_BASE_URL]")]
+ApiKeyEnv = Annotated[str | None, Option(help="The variable that holds the key.  [OPENAI_API_KEY]")]
+ApiKey = Annotated[str | None, Option(hidden=True)]
+Price = Annotated[list[str] | None, Option(metavar="MODEL=IN,OUT[,CACHED]", help="USD per million tokens.")]
+ProvidersAllowed = Annotated[str | None, Option(metavar="A,B", help="OpenRouter: only these.")]
+ProvidersIgnored = Annotated[str | None, Option(metavar="A,B", help="OpenRouter: not these.")]
+ProvidersOrder = Annotated[str | None, Option(metavar="A,B", help="OpenRouter: in this order.")]
+ProviderSort = Annotated[str | None, Option(help="OpenRouter: price, throughput or latency.")]
+
+# How to ask.
+MaxTokens = Annotated[int | None, Option(help="The most tokens of one answer.")]
+Temperature = Annotated[float | None, Option(help="Sent as it is.")]
+TopP = Annotated[float | None, Option(help="Sent as it is.")]
+Seed = Annotated[int | None, Option(help="Sent with each request; also draws the toolsets.")]
+ReasoningEffort = Annotated[str | None, Option(help="none, minimal, low, medium, high, xhigh, max or ultra.")]
+ReasoningDisabled = Annotated[bool | None, Option("--reasoning-disabled", help="Ask for no reasoning.")]
+ExtraBody = Annotated[str | None, Option(metavar="JSON", help="Merged into each request.")]
+SystemPrompt = Annotated[str | None, Option(help="Sent, and kept in trajectories.")]
+EphemeralSystemPrompt = Annotated[str | None, Option(help="Sent, never in trajectories.")]
+PrefillMessagesFile = Annotated[Path | None, Option(help="JSON messages: sent, never in trajectories.")]
+Distribution = Annotated[str | None, Option(help="Toolsets are drawn from it.  [default]")]
+Toolsets = Annotated[str | None, Option(metavar="A,B|none", help="These toolsets, nothing drawn.")]
+ListDistributions = Annotated[bool, Option("--list-distributions", help="Show them and exit.")]
+
+# How hard to try.
+Concurrency = Annotated[int | None, Option("--concurrency", "--num-workers", help="Prompts in flight.  [8]")]
+MaxTurns = Annotated[int | None, Option(help="Model calls per prompt.  [10]")]
+Retries = Annotated[int | None, Option(help="Repeats of a call that failed.  [4]")]
+PromptTimeout = Annotated[float | None, Option(help="Seconds for one prompt.  [600]")]
+RequestTimeout = Annotated[float | None, Option(help="Seconds for one request.  [120]")]
+
+# What to show.
+Verbose = Annotated[bool, Option("--verbose", help="A line for each event.")]
+LogPrefixChars = Annotated[int, Option(help="Length of the previews of --verbose.")]
+Quiet = Annotated[bool, Option("--quiet", help="No progress.")]
+
+_AS_GIVEN = (
+    "batch_size", "samples", "model", "base_url", "api_key_env", "concurrency", "max_turns", "max_tokens",
+    "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled", "system_prompt",
+    "ephemeral_system_prompt", "distribution", "require_reasoning", "retries", "prompt_timeout",
+    "request_timeout", "provider_sort",
+)  # fmt: skip
+
+
+def options_of(asked: dict[str, Any]) -> Options:
+    """What was typed, by the names of the command's parameters, as `Options`.
+
+    Raises:
+        UsageFault: something that cannot be taken as it was typed.
+    """
+    _refuse_api_key(asked["api_key"])
+    given = {name: asked[name] for name in _AS_GIVEN}
+    for name in ("providers_allowed", "providers_ignored", "providers_order"):
+        given[name] = _names(asked[name])
+    # In Hermes 0 means all of them.
+    given["max_samples"] = asked["max_samples"] or None
+    given["extra_body"] = _json_object("extra-body", asked["extra_body"])
+    given["toolsets"] = [] if asked["toolsets"] == "none" else _names(asked["toolsets"])
+    given["prices"] = asked["price"] or None
+    return Options(
+        run_name=asked["run_name"],
+        output_dir=asked["output_dir"],
+        resume=asked["resume"],
+        retry_failed=asked["retry_failed"],
+        retry_discarded=asked["retry_discarded"],
+        skip_bad_rows=asked["skip_bad_rows"],
+        dataset=_one_dataset(asked["dataset"], asked["dataset_file"]),
+        prefill_messages_file=asked["prefill_messages_file"],
+        given=given,
+    )
+
+
+def _one_dataset(dataset: Path | None, dataset_file: Path | None) -> Path | None:
+    if dataset is not None and dataset_file is not None and dataset != dataset_file:
+        raise UsageFault(f"two datasets: {dataset} and --dataset-file {dataset_file}", hint="give one")
+    return dataset or dataset_file
+
+
+def _refuse_api_key(value: str | None) -> None:
+    if value is not None:
+        raise UsageFault(
+            "--api-key is refused: a key on a command line can be read in the process list",
+            hint="put it into an environment variable and name that with --api-key-env NAME",
+        )
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _json_object(option: str, text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageFault(f"--{option}: bad JSON: {error}", hint="for example '{\"top_k\": 20}'") from error
+    if not isinstance(value, dict):
+        raise UsageFault(f"--{option}: expected a JSON object, found {text[:60]}")
+    return value
