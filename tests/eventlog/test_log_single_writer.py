@@ -189,7 +189,7 @@ if pid == 0:
         os.write(1, b"child refused\\n" if "forked" in str(error) and not left else b"wrong\\n")
     sys.stdin.read()
     os._exit(0)
-os.write(1, b"parent goes on %d\n" % writer.append([b"parent again"]))
+os.write(1, b"parent goes on %d\\n" % writer.append([b"parent again"]))
 os._exit(0)
 """
 
