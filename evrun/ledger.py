@@ -1,5 +1,6 @@
 """Decisions about money: what to set aside before a call, and what a call turned out to cost. Pure."""
 
+import hashlib
 from typing import NamedTuple
 
 from eventlog.events import BudgetReleased, BudgetReserved, BudgetSpent, Event, SpendInDoubt, Usage
@@ -16,6 +17,11 @@ class Order(NamedTuple):
     role: str
     model: str
     endpoint: str
+
+
+def request_digest(body: bytes) -> bytes:
+    """The SHA-256 of a request's body."""
+    return hashlib.sha256(body).digest()
 
 
 def reserve(call: str, order: Order, request: bytes, bound: Bound) -> BudgetReserved:

@@ -4,6 +4,8 @@ A request leaves only after its reservation is durable; its answer is used only 
 are durable, in one commit. Whatever happens between, the log says that the call may have cost something.
 """
 
+from collections.abc import Callable
+
 import anyio
 
 from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
@@ -14,7 +16,7 @@ from .effects.clock import CallIds, now_ns
 from .effects.llm import Answered, LlmClient, Lost, NotSent
 from .effects.secrets import Redactor
 from .journal import Journal
-from .ledger import Order, close_unsettled, in_doubt, reserve, settle
+from .ledger import Order, close_unsettled, in_doubt, request_digest, reserve, settle
 from .prices import Price
 from .providers import Verdict, classify
 
@@ -31,13 +33,22 @@ class Caller:
         self.any_success = False
 
     async def complete(
-        self, order: Order, body: bytes, digest: bytes, bound: Bound, *, timeout_s: float, first: Event | None
+        self,
+        order: Order,
+        body: bytes,
+        bound: Bound,
+        *,
+        timeout_s: float,
+        first: Event | None,
+        conclude: Callable[[BudgetReserved, tuple[Event, ...]], Event | None],
     ) -> Verdict:
         """Send one request once, and record what came of it.
 
-        `first`, where given, is recorded in one commit with the reservation. When this returns, the outcome
-        is durable and folded: an answer is found in the attempt's state.
+        `first`, where given, is recorded in one commit with the reservation. `conclude` is asked what follows
+        at once from an answer and its settlement; that is recorded in one commit with them. When this
+        returns, the outcome is durable and folded: an answer is found in the attempt's state.
         """
+        digest = request_digest(body)
         reserved = reserve(self._ids.next(), order, digest, bound)
         await self._journal.record(*([first, reserved] if first is not None else [reserved]))
         try:
@@ -49,23 +60,27 @@ class Caller:
                 await self._journal.record(*self._abandoned(reserved))
             raise
         verdict = classify(sent, any_success=self.any_success, now_ns=now_ns())
-        await self._journal.record(*self._outcome(reserved, sent, verdict))
-        self.any_success |= verdict.kind == "answer"
+        outcome = self._outcome(reserved, sent, verdict)
+        if verdict.kind == "answer":
+            self.any_success = True
+            last = conclude(reserved, outcome)
+            outcome = outcome if last is None else (*outcome, last)
+        await self._journal.record(*outcome)
         return verdict
 
     def _outcome(
         self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict
-    ) -> list[Event]:
+    ) -> tuple[Event, ...]:
         request_id = sent.request_id if isinstance(sent, Answered) else None
         if verdict.kind == "answer" and isinstance(sent, Answered):
             usage = normalise_usage(parse_answer(sent.body).usage_raw)
             body = self._redactor.clean(sent.body)
-            return [
+            return (
                 settle(reserved, usage, self._price),
                 ModelAnswered(reserved.call, body, sent.elapsed_ms, request_id),
-            ]
+            )
         message = self._redactor.clean_text(verdict.message)
-        return [
+        return (
             close_unsettled(verdict.billed, reserved, verdict.error_class),
             ModelCallFailed(
                 reserved.call,
@@ -76,7 +91,7 @@ class Caller:
                 verdict.wait_ms,
                 request_id,
             ),
-        ]
+        )
 
     def _abandoned(self, reserved: BudgetReserved) -> list[Event]:
         reason = "abandoned: the run was stopped before the answer came"

@@ -1,8 +1,9 @@
 """One attempt at one prompt, from where it stands to its boundary: step, act, record, step again."""
 
+from functools import partial
 from typing import NamedTuple
 
-from eventlog.events import Event, PromptFailed, PromptStarted
+from eventlog.events import BudgetReserved, Event, PromptFailed, PromptStarted
 from projections import Attempt
 
 from ..bounds import request_bound
@@ -15,8 +16,8 @@ from ..loop import Caller
 from ..prices import Price
 from ..providers import Verdict
 from .control import Control, Ending
-from .decide import Brief, Finish, RunTools, failed, next_step
-from .request import endpoint_host, request_digest
+from .decide import Brief, Finish, RunTools, conclusion, failed, next_step
+from .request import endpoint_host
 from .tool_calls import ToolRunner
 
 TRIES_BEFORE_FIRST_SUCCESS = 2
@@ -47,24 +48,30 @@ class AttemptRunner:
         self._started = started
         self._deadline = monotonic() + brief.settings.prompt_timeout
         self._tries = 0
+        self._ended = False
 
     async def run(self) -> None:
         """Step until the attempt has ended; once the run is told to end, only if no more acting is needed."""
-        while True:
+        attempt = self._attempt()
+        while await self._step(attempt):
             attempt = self._attempt()
-            step = next_step(attempt, self._brief)
-            if isinstance(step, Finish):
-                await self._end(step.event)
-                return
-            if self._s.control.stopping:
-                return
-            if self._left() <= 0:
-                await self._end(self._timed_out(attempt))
-                return
-            if isinstance(step, RunTools):
-                await self._s.tools.run(attempt, step, self._brief, self._left())
-            elif not await self._send(attempt, step.body):
-                return
+        if self._ended:
+            await self._s.tools.end(attempt)
+
+    async def _step(self, attempt: Attempt) -> bool:
+        """One step; true if the attempt goes on."""
+        step = next_step(attempt, self._brief)
+        if isinstance(step, Finish):
+            await self._end(step.event)
+        elif self._s.control.stopping:
+            return False
+        elif self._left() <= 0:
+            await self._end(self._timed_out(attempt))
+        elif isinstance(step, RunTools):
+            await self._s.tools.run(attempt, step, self._brief, self._left())
+        else:
+            return await self._send(attempt, step.body) and not self._ended
+        return not self._ended
 
     async def _send(self, attempt: Attempt, body: bytes) -> bool:
         """Send one request once; true if the attempt goes on."""
@@ -76,9 +83,16 @@ class AttemptRunner:
         bound = request_bound(body, self._s.price, max_tokens=settings.max_tokens)
         timeout = min(settings.request_timeout, self._left())
         verdict = await self._s.caller.complete(
-            order, body, request_digest(body), bound, timeout_s=timeout, first=first
+            order, body, bound, timeout_s=timeout, first=first, conclude=partial(self._conclude, attempt)
         )
         return await self._after(verdict)
+
+    def _conclude(
+        self, attempt: Attempt, reserved: BudgetReserved, answered: tuple[Event, ...]
+    ) -> Event | None:
+        event = conclusion(attempt, self._brief, reserved, answered)
+        self._ended = event is not None
+        return event
 
     async def _after(self, verdict: Verdict) -> bool:
         """What a verdict on a call means for the attempt; true if the attempt goes on."""
@@ -145,6 +159,7 @@ class AttemptRunner:
     async def _end(self, event: Event) -> None:
         first = self._take_started()
         await self._s.journal.record(*([first, event] if first is not None else [event]))
+        self._ended = True
 
     def _attempt(self) -> Attempt:
         if self._started is not None:

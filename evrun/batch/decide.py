@@ -11,7 +11,11 @@ import msgspec
 
 from eventlog.events import (
     AttemptSuperseded,
+    BudgetReserved,
+    BudgetSpent,
     Counts,
+    Event,
+    ModelAnswered,
     PromptFailed,
     TrajectoryCompleted,
     TrajectoryDiscarded,
@@ -19,7 +23,8 @@ from eventlog.events import (
 )
 from projections import Answer, Attempt, attempt_messages, count_attempt, request_messages, row_messages
 
-from .request import request_body, request_digest
+from ..ledger import request_digest
+from .request import request_body
 from .settings import Settings
 
 BAD_TURNS_IN_A_ROW = 3
@@ -77,6 +82,24 @@ def next_step(attempt: Attempt, brief: Brief) -> Send | RunTools | Finish:
     if attempt.api_calls >= brief.settings.max_turns:
         return Finish(_ended(attempt, brief.settings, "max_turns", completed=False))
     return Send(_body(attempt, brief))
+
+
+def conclusion(
+    attempt: Attempt, brief: Brief, reserved: BudgetReserved, answered: tuple[Event, ...]
+) -> TrajectoryCompleted | TrajectoryDiscarded | PromptFailed | None:
+    """How an attempt ends with an answer that is about to be recorded, or null: it goes on.
+
+    The answer and the end that follows from it are facts of one moment, so they can share a commit.
+    """
+    trial = msgspec.structs.replace(attempt, turns=list(attempt.turns))
+    trial.reserved(reserved)
+    for event in answered:
+        if isinstance(event, BudgetSpent):
+            trial.spent(event)
+        elif isinstance(event, ModelAnswered):
+            trial.answered(event)
+    step = next_step(trial, brief)
+    return step.event if isinstance(step, Finish) else None
 
 
 def reason_to_supersede(

@@ -4,7 +4,6 @@ The same settings and messages give the same bytes, so a recorded digest proves 
 the one that was sent.
 """
 
-import hashlib
 import json
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,11 +28,6 @@ def request_body(
     except UnicodeEncodeError:
         # Only the standard library writes a lone surrogate, as the escape it came as.
         return json.dumps(body).encode()
-
-
-def request_digest(body: bytes) -> bytes:
-    """The SHA-256 of a request body."""
-    return hashlib.sha256(body).digest()
 
 
 def unit_seed(settings: Settings, occurrence: int, sample: int) -> int | None:

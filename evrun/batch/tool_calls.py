@@ -10,6 +10,7 @@ from eventlog.events import ToolFinished, ToolStarted
 from projections import Attempt, ToolCall, tool_succeeded
 
 from ..effects.clock import monotonic
+from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor
 from ..journal import Journal
 from ..tools.arguments import parse_arguments
@@ -97,10 +98,17 @@ class ToolRunner:
 
     async def _finish(self, attempt: Attempt, turn: int, position: int, content: str, took_ms: int) -> None:
         clean = self._redactor.clean(content.encode("utf-8", "surrogatepass"))
-        success = tool_succeeded(content)
+        # Judged as it is recorded, so that a replay would judge it alike.
+        success = tool_succeeded(clean.decode("utf-8", "replace"))
         await self._journal.record(
             ToolFinished(attempt.unit, attempt.attempt, turn, position, clean, success, took_ms)
         )
+
+    async def end(self, attempt: Attempt) -> None:
+        """Nothing that an attempt's tools started may outlive it, even what left its process group."""
+        if any(turn.started for turn in attempt.turns):
+            marker = f"{self._marker}/{self.directory(attempt.unit, attempt.attempt).name}"
+            await anyio.to_thread.run_sync(kill_orphans, marker)
 
     def _context(self, attempt: Attempt, timeout_s: float) -> ToolContext:
         directory = self.directory(attempt.unit, attempt.attempt)
