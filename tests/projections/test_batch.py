@@ -162,6 +162,15 @@ def test_a_restored_trajectory_keeps_its_place():
     assert (unit.outcome, unit.reason, unit.boundary) == ("kept", None, 5)
 
 
+def test_another_reason_changes_no_tally():
+    """Set aside again for another reason, or kept again: the sums stay, the reasons move."""
+    again = folded(opening(), [begun(A)], [discarded(A)], [restored(A, "unknown_tool")])
+    assert again.batch.kept.trajectories == 0
+    assert +again.batch.filtered_by_reason == {"unknown_tool": 1}
+    kept_twice = folded(opening(), [begun(A)], [kept(A, tools=2)], [restored(A, tools=2)])
+    assert kept_twice.batch.kept.tool_calls == 2
+
+
 def test_a_row_that_comes_back_keeps_its_batch():
     """Withdrawn is not forgotten; a finished unit stays what it is when its row goes."""
     state = folded(

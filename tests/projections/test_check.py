@@ -49,6 +49,17 @@ def plain(commits):
     return found
 
 
+@pytest.mark.parametrize("name", ["batch_1.jsonl", "batch_2.jsonl", "trajectories.jsonl"])
+def test_rows_too_many_are_different(tmp_path, maker, name):
+    """A row that the log does not know, at the end, is more than behind."""
+    maker.write([*opening(), *finished_unit(0), *finished_unit(2)])
+    reader, place = maker.reader(), tmp_path / "out"
+    rebuild(reader, place)
+    path = place / name
+    path.write_bytes(path.read_bytes() + path.read_bytes().splitlines(keepends=True)[-1])
+    assert why(reader, place) == {name: "differs"}
+
+
 def test_check_tells_missing_behind_and_different_apart(tmp_path, maker):
     """Three files, three verdicts; all others are the same, and nothing is written."""
     maker.write([*opening(), *[commit for index in range(6) for commit in finished_unit(index)]])
@@ -116,6 +127,19 @@ def test_views_from_before_a_revision_are_behind(tmp_path, maker):
     found = why(maker.reader(), tmp_path / "out")
     assert set(found.values()) == {"behind"}
     assert set(found) >= {"batch_1.jsonl", "discarded.jsonl", "trajectories.jsonl"}
+
+
+def test_rows_of_a_batch_that_has_none_are_looked_at(tmp_path, maker):
+    """Rows that were there before a revision are behind; rows that never were differ."""
+    maker.write([*opening(), *finished_unit(0), *finished_unit(2)])
+    rebuild(maker.reader(), tmp_path / "out")
+    maker.write([[restored(name_of(0), "no_reasoning")]])
+    assert why(maker.reader(), tmp_path / "out")["trajectories.jsonl"] == "behind"
+    place = tmp_path / "out"
+    rebuild(maker.reader(), place)
+    path = place / "trajectories.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"metadata":{"batch_num":9}}\n')
+    assert why(maker.reader(), place) == {"trajectories.jsonl": "differs"}
 
 
 def test_a_file_that_ought_not_to_be_there_differs_and_is_removed(tmp_path, maker):

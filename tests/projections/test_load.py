@@ -7,6 +7,7 @@ import pytest
 
 from eventlog.errors import MalformedEvent, UnknownEvent
 from eventlog.events import PlannedRow, PromptsPlanned, SessionOpened, SpendCorrected, SpendInDoubt
+from eventlog.storage import LogReader
 from projections import EventLister, RowSource, fold_log, recorded, rfc3339, sequence_at
 from projections.load import collector_paused
 
@@ -80,9 +81,11 @@ def test_the_row_of_a_unit_is_found_in_the_log(maker):
 
 def test_rows_planned_later_are_found_by_the_same_source(maker):
     """A reader shows what was durable when it looked; the source looks again."""
-    rows = RowSource(maker.reader())
+    maker.close()
+    rows = RowSource(LogReader.open(maker.directory))
     maker.write([[planned(2, first=8)]])
-    unit = fold_log(maker.reader()).batch.units[name_of(9)]
+    maker.close()
+    unit = fold_log(LogReader.open(maker.directory)).batch.units[name_of(9)]
     assert rows.row_of(unit) == row_of(9)
 
 

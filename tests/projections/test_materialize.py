@@ -61,8 +61,23 @@ def test_opening_puts_right_whatever_a_crash_left(tmp_path_factory, seed):
         expected = rebuilt(reader, place)
         for name in expected:
             damage(place / name, random)
-        open_views(place, reader).finish()
+        views = open_views(place, reader)
+        rows = {name for name in expected if name.endswith(".jsonl") and name != "trajectories.jsonl"}
+        assert {name: (place / name).read_bytes() for name in rows} == {name: expected[name] for name in rows}
+        views.finish()
         assert files(place) == expected
+
+
+def test_what_a_crash_cut_off_is_added_and_nothing_rewritten(tmp_path, maker):
+    """The common case costs one pass over the log: the file keeps its inode."""
+    maker.write([*opening(), *finished_unit(0), *finished_unit(1)])
+    expected = rebuilt(maker.reader(), tmp_path / "out")["batch_1.jsonl"]
+    path = tmp_path / "run" / "batch_1.jsonl"
+    path.write_bytes(expected[:-30])
+    inode = path.stat().st_ino
+    open_views(tmp_path / "run", maker.reader())
+    assert path.read_bytes() == expected
+    assert path.stat().st_ino == inode
 
 
 def damage(path, random):
