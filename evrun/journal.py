@@ -38,26 +38,22 @@ class Journal:
         """The number of this session."""
         return self._writer.epoch
 
-    def queue(self, *events: Event) -> Ticket:
-        """Hand events over as one commit, without waiting; await the ticket to know them durable.
+    def record(self, *events: Event) -> Ticket:
+        """Hand events over as one commit; await what comes back to know them durable and folded.
+
+        Nothing can come between the call and the queue. Awaiting raises `NotWritten` where the events are
+        certainly absent (a full disk; the journal stays usable) and `OutcomeUnknown` where they are perhaps
+        there, after which nothing can be written any more.
 
         Raises:
             EventTooLarge, LogClosed: nothing was queued.
+            RunFailed: a fold or view failed before; the log is whole.
         """
         if self._broken is not None:
             raise RunFailed(f"a view or fold failed: {self._broken!r}") from self._broken
         return self._writer.submit_async(
             [encode_event(event) for event in events], on_durable=lambda ticket: self._fold(ticket, events)
         )
-
-    async def record(self, *events: Event) -> None:
-        """Make events durable, as one commit, and fold them.
-
-        Raises:
-            NotWritten: the events are certainly absent (a full disk); the journal stays usable.
-            OutcomeUnknown: perhaps there, perhaps not; nothing can be written any more.
-        """
-        await self.queue(*events)
 
     def _fold(self, ticket: Ticket, events: tuple[Event, ...]) -> None:
         try:

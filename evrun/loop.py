@@ -9,7 +9,7 @@ from collections.abc import Callable
 import anyio
 
 from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
-from projections import idempotency_key, normalise_usage, parse_answer
+from projections import idempotency_key, normalise_usage, read_answer
 
 from .bounds import Bound
 from .effects.clock import CallIds, now_ns
@@ -73,7 +73,7 @@ class Caller:
     ) -> tuple[Event, ...]:
         request_id = sent.request_id if isinstance(sent, Answered) else None
         if verdict.kind == "answer" and isinstance(sent, Answered):
-            usage = normalise_usage(parse_answer(sent.body).usage_raw)
+            usage = normalise_usage(read_answer(sent.body).usage_raw)
             body = self._redactor.clean(sent.body)
             return (
                 settle(reserved, usage, self._price),

@@ -1,6 +1,6 @@
 """What it means: pure folds over the events, and the files people look at."""
 
-from .answer import Answer, ToolCall, normalise_usage, parse_answer
+from .answer import Answer, ToolCall, normalise_usage, parse_answer, read_answer
 from .audit import audit_report, settled_by_outcome, settled_by_unit
 from .batch import BatchState
 from .calls import Call
@@ -51,6 +51,7 @@ __all__ = [
     "parse_answer",
     "parse_conversation",
     "prompt_text",
+    "read_answer",
     "rebuild",
     "recorded",
     "render_conversation",

@@ -4,6 +4,7 @@ Nothing here raises: a body that is no usable answer gives an `Answer` whose `pr
 positive evidence, so a missing or unknown finish reason is a problem too.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -81,6 +82,18 @@ def parse_answer(body: bytes) -> Answer:
         return Answer(problem="the answer's JSON is nested too deeply to be read")
     answer.usage_raw = usage if isinstance(usage, dict) else None
     return answer
+
+
+def read_answer(body: bytes) -> Answer:
+    """As `parse_answer`, but a body is parsed once while it passes from decision to fold to view.
+
+    What comes back is shared, so nobody may change it. Large bodies are not remembered.
+    """
+    return _remembered(body) if len(body) <= _REMEMBERED_BYTES else parse_answer(body)
+
+
+_REMEMBERED_BYTES = 16 << 10
+_remembered = lru_cache(maxsize=128)(parse_answer)
 
 
 def normalise_usage(usage_raw: object) -> Usage:

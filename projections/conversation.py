@@ -22,7 +22,7 @@ from eventlog.events import (
     Usage,
 )
 
-from .answer import Answer, parse_answer
+from .answer import Answer, ToolCall, read_answer
 
 NO_USAGE = Usage(None, None, None, None)
 
@@ -195,18 +195,24 @@ def _add(one: int | None, other: int | None) -> int | None:
 
 def _parsed(turn: Turn, seen: set[str]) -> Answer:
     if turn.parsed is None:
-        turn.parsed = parse_answer(turn.body or b"")
-        _give_ids(turn.parsed, turn.number, seen)
+        turn.parsed = _with_ids(read_answer(turn.body or b""), turn.number, seen)
     seen.update(call.id for call in turn.parsed.tool_calls)
     return turn.parsed
 
 
-def _give_ids(answer: Answer, number: int, seen: set[str]) -> None:
+def _with_ids(answer: Answer, number: int, seen: set[str]) -> Answer:
+    """The answer with an id of its own for each tool call; the same object where there is no call."""
+    if not answer.tool_calls:
+        return answer
     taken = set(seen)
+    calls: list[ToolCall] = []
     for position, call in enumerate(answer.tool_calls):
-        if not call.id or call.id in taken:
-            call.id = _free_id(f"call_{number}_{position}", taken)
-        taken.add(call.id)
+        own = call.id
+        if not own or own in taken:
+            own = _free_id(f"call_{number}_{position}", taken)
+        taken.add(own)
+        calls.append(ToolCall(own, call.name, call.arguments))
+    return msgspec.structs.replace(answer, tool_calls=calls)
 
 
 def _free_id(wanted: str, taken: set[str]) -> str:

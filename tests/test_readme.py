@@ -17,7 +17,7 @@ def _commands(text: str) -> list[str]:
 
 
 def test_the_opening_transcript_is_what_its_script_prints(tmp_path: Path) -> None:
-    """The script behind the transcript runs the same commands, finishes all 60, and repeats at most 8 calls."""
+    """The script behind the transcript runs the same commands, finishes all 60, repeats at most 8."""
     transcript = README.split("```console\n")[1].split("```")[0]
     bin_directory = Path(sys.executable).parent.parent
     ran = subprocess.run(

@@ -133,7 +133,7 @@ def first_plan(path: Path, settings: Settings, scanned: Scan) -> Iterator[Event]
     if scanned.bad:
         yield RowsSkipped([(line, found) for line, found in scanned.bad])
     numbering = Numbering(0, 1, 0, settings.batch_size)
-    yield from plan(read_dataset(path), None, numbering, settings.samples, settings.max_samples)
+    yield from plan(read_dataset(path), scanned, None, numbering, settings.samples)
 
 
 def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparison:
@@ -142,13 +142,15 @@ def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparis
     return compare(scanned, planned, settings.samples)
 
 
-def further_plan(path: Path, settings: Settings, batch: BatchState, compared: Comparison) -> Iterator[Event]:
+def further_plan(
+    path: Path, settings: Settings, batch: BatchState, scanned: Scan, compared: Comparison
+) -> Iterator[Event]:
     """The events that bring a plan up to a dataset: gone rows are withdrawn, new ones get new batches."""
     for start in range(0, len(compared.gone), WITHDRAWN_CHUNK):
         yield PromptsWithdrawn(compared.gone[start : start + WITHDRAWN_CHUNK])
     if compared.new or not batch.plan_complete:
         numbering = _numbering(batch, settings)
-        yield from plan(read_dataset(path), compared.new, numbering, settings.samples, settings.max_samples)
+        yield from plan(read_dataset(path), scanned, compared.new, numbering, settings.samples)
 
 
 def _numbering(batch: BatchState, settings: Settings) -> Numbering:

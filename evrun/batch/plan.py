@@ -5,6 +5,7 @@ an occurrence number for repeats. All here is pure; rows stream through and only
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import msgspec
 from eventlog.events import PlannedRow, PromptsPlanned
 from projections import prompt_text, unit_name
 
+from ..errors import RunFailed
 from .dataset import BadLine, Row
 
 CHUNK_ROWS = 256
@@ -29,7 +31,7 @@ class Identity(NamedTuple):
 class Scan(msgspec.Struct, gc=False):
     """What one reading of a dataset found: identities in order (rows past `max_samples` left out)."""
 
-    identities: list[Identity]
+    identities: deque[Identity]
     bad: list[BadLine]
     sha256: str
     size_bytes: int
@@ -44,6 +46,10 @@ def content_id(row: dict[str, Any]) -> bytes:
         # The length in front keeps ("ab", "c") and ("a", "bc") apart.
         digest.update(f"{-1 if part is None else len(data)}:".encode() + data)
     return digest.digest()[:16]
+
+
+class DatasetChanged(RunFailed):
+    """A dataset is not what it was a moment ago."""
 
 
 class Identifier:
@@ -63,7 +69,7 @@ class Identifier:
 def scan(lines: Iterable[Row | BadLine], max_samples: int | None) -> Scan:
     """Read a dataset through once: identities of usable rows, all complaints, a digest of its rows."""
     identifier, digest, size = Identifier(), hashlib.sha256(), 0
-    identities: list[Identity] = []
+    identities: deque[Identity] = deque()
     bad: list[BadLine] = []
     for line in lines:
         if isinstance(line, BadLine):
@@ -114,18 +120,22 @@ class Numbering(NamedTuple):
 
 def plan(
     lines: Iterable[Row | BadLine],
+    scanned: Scan,
     only: set[Identity] | None,
     numbering: Numbering,
     samples: int,
-    limit: int | None,
 ) -> Iterator[PromptsPlanned]:
     """The events that plan a dataset's rows (`only` the new ones, where given), in bounded chunks.
 
-    The last chunk says that the planning is complete, even when it is empty.
+    `lines` are those that were scanned; the scan's identities are used up. The last chunk says that the
+    planning is complete, even when it is empty.
+
+    Raises:
+        DatasetChanged: the rows are not those that were scanned. Nothing was planned as complete.
     """
     rows: list[PlannedRow] = []
     size = 0
-    for planned in _planned_rows(lines, only, numbering, samples, limit):
+    for planned in _planned_rows(lines, scanned, only, numbering, samples):
         if rows and (len(rows) >= CHUNK_ROWS or size + len(planned.row) > CHUNK_BYTES):
             yield PromptsPlanned(rows, complete=False)
             rows, size = [], 0
@@ -136,21 +146,25 @@ def plan(
 
 def _planned_rows(
     lines: Iterable[Row | BadLine],
+    scanned: Scan,
     only: set[Identity] | None,
     numbering: Numbering,
     samples: int,
-    limit: int | None,
 ) -> Iterator[PlannedRow]:
-    identifier, accepted, placed = Identifier(), 0, 0
+    identities, digest, placed = scanned.identities, hashlib.sha256(), 0
     for line in lines:
         if isinstance(line, BadLine):
             continue
-        if limit is not None and accepted >= limit:
-            return
-        accepted += 1
-        identity = identifier.identify(line.value)
-        if only is not None and identity not in only:
+        digest.update(line.raw + b"\n")
+        if not identities:
             continue
-        batch = numbering.batch + (numbering.filled + placed) // numbering.batch_size
-        yield PlannedRow(*identity, numbering.first_index + placed, batch, line.raw, 1, samples)
-        placed += 1
+        identity = identities.popleft()
+        if only is None or identity in only:
+            batch = numbering.batch + (numbering.filled + placed) // numbering.batch_size
+            yield PlannedRow(*identity, numbering.first_index + placed, batch, line.raw, 1, samples)
+            placed += 1
+    if identities or digest.hexdigest() != scanned.sha256:
+        raise DatasetChanged(
+            "the dataset changed while it was read: its rows are not those that were checked",
+            hint="let it be written completely, then go on with --resume and the dataset",
+        )

@@ -17,7 +17,7 @@ from .decide import Brief, reason_to_supersede, superseded
 from .request import unit_seed
 from .settings import Settings, settings_digest, settings_record
 
-VIEW_INTERVAL_S = 0.25
+VIEW_INTERVAL_S = 0.5
 GRACE_S = 30.0
 """So long calls in flight may take after the run was told to end."""
 

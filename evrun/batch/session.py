@@ -1,5 +1,6 @@
 """One session on a batch run, from what somebody typed to the last view."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping
@@ -88,6 +89,9 @@ async def run_batch(options: Options, environment: Mapping[str, str], ui: Ui) ->
 
 def run_batch_sync(options: Options, environment: Mapping[str, str], ui: Ui) -> Result:
     """`run_batch` for callers without an event loop."""
+    # What lives long here is acyclic: the collector would walk every unit again and again for nothing.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     return anyio.run(run_batch, options, environment, ui)
 
 
@@ -170,7 +174,7 @@ class _Session:
             if compared.new or compared.gone:
                 new, gone = len(compared.new), len(compared.gone)
                 self._ui.note(f"dataset: {compared.known} rows known, {new} new, {gone} gone")
-            parts.append(opening.further_plan(path, settings, state.batch, compared))
+            parts.append(opening.further_plan(path, settings, state.batch, scanned, compared))
         if recorded.require_reasoning != settings.require_reasoning:
             parts.append(opening.rejudged(writer.reader(), state.batch, settings))
         return chain(*parts)
