@@ -5,10 +5,12 @@ are durable, in one commit. Whatever happens between, the log says that the call
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import anyio
 
 from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
+from eventlog.storage import Ticket
 from projections import idempotency_key, normalise_usage, read_answer
 
 from .bounds import Bound
@@ -19,6 +21,13 @@ from .journal import Journal
 from .ledger import Order, close_unsettled, in_doubt, request_digest, reserve, settle
 from .prices import Price
 from .providers import Verdict, classify
+
+
+class Done(NamedTuple):
+    """A call that was made: its verdict, and the commit that still has to become durable, if one has."""
+
+    verdict: Verdict
+    behind: Ticket | None
 
 
 class Caller:
@@ -41,12 +50,14 @@ class Caller:
         timeout_s: float,
         first: Event | None,
         conclude: Callable[[BudgetReserved, tuple[Event, ...]], Event | None],
-    ) -> Verdict:
+    ) -> Done:
         """Send one request once, and record what came of it.
 
-        `first`, where given, is recorded in one commit with the reservation. `conclude` is asked what follows
-        at once from an answer and its settlement; that is recorded in one commit with them. When this
-        returns, the outcome is durable and folded: an answer is found in the attempt's state.
+        `first`, where given, is recorded in one commit with the reservation. `conclude` is asked what
+        follows at once from an answer and its settlement; that is recorded in one commit with them. When
+        this returns, the outcome is durable and folded, so that an answer is found in the attempt's state;
+        but where it concluded the attempt nobody needs it, and it is only queued: whoever called awaits
+        `behind`.
         """
         digest = request_digest(body)
         reserved = reserve(self._ids.next(), order, digest, bound)
@@ -64,9 +75,10 @@ class Caller:
         if verdict.kind == "answer":
             self.any_success = True
             last = conclude(reserved, outcome)
-            outcome = outcome if last is None else (*outcome, last)
+            if last is not None:
+                return Done(verdict, self._journal.record(*outcome, last))
         await self._journal.record(*outcome)
-        return verdict
+        return Done(verdict, None)
 
     def _outcome(
         self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict

@@ -19,7 +19,7 @@ def environment(**more: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("OPENAI_", "EVRUN_")) and not name.lower().endswith("_proxy")
+        if not name.startswith(("OPENAI_", "EVRUN_", "PYTHONDONTWRITE")) and not name.lower().endswith("_proxy")
     }
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 

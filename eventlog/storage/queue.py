@@ -20,6 +20,7 @@ class CommitQueue:
         self._tickets: deque[Ticket] = deque()
         self._bytes = 0
         self._idle = False
+        self._promised: object = None  # the loop that will call `wake`; another one does not rely on it
         self._refusal = ""  # why nothing more is taken; empty while all is well
         self._closing = False
         self.make_locks()
@@ -30,22 +31,48 @@ class CommitQueue:
         self._work = threading.Condition(self._mutex)  # there is something to write, or it is time to end
         self._room = threading.Condition(self._mutex)  # there is room again
 
-    def put(self, ticket: Ticket, *, block: bool) -> None:
-        """Queue a ticket.
+    def put(self, ticket: Ticket) -> None:
+        """Queue a ticket, once there is room, and wake the writer.
 
         Raises:
             LogClosed: nothing more is taken.
         """
         with self._mutex:
-            if block:
-                self._wait_for_room(ticket.size_bytes)
-            if self._refusal:
-                raise LogClosed(self._refusal)
-            self._tickets.append(ticket)
-            self._bytes += ticket.size_bytes
-            if self._idle:
-                self._idle = False
-                self._work.notify()
+            self._wait_for_room(ticket.size_bytes)
+            self._add(ticket)
+            self._wake()
+
+    def put_soon(self, ticket: Ticket, loop: object) -> bool:
+        """Queue a ticket at once, without waking the writer; true: `loop` has to call `wake` soon.
+
+        What a loop queues before it comes to that call shares one frame and one sync.
+
+        Raises:
+            LogClosed: nothing more is taken.
+        """
+        with self._mutex:
+            self._add(ticket)
+            if not self._idle or self._promised is loop:
+                return False
+            self._promised = loop
+            return True
+
+    def wake(self) -> None:
+        """There is something to write."""
+        with self._mutex:
+            self._promised = None
+            self._wake()
+
+    def _add(self, ticket: Ticket) -> None:
+        if self._refusal:
+            raise LogClosed(self._refusal)
+        self._tickets.append(ticket)
+        self._bytes += ticket.size_bytes
+
+    def _wake(self) -> None:
+        if self._idle:
+            self._idle = False
+            self._work.notify()
 
     def _wait_for_room(self, size_bytes: int) -> None:
         while self._tickets and self._bytes + size_bytes > self._room_bytes and not self._refusal:

@@ -121,7 +121,7 @@ class LogWriter:
             LogClosed: the handle takes nothing more; certainly absent.
         """
         ticket = self._ticket(payloads, None, None)
-        self._queue.put(ticket, block=True)
+        self._queue.put(ticket)
         return ticket
 
     def submit_async(
@@ -135,8 +135,10 @@ class LogWriter:
         Raises:
             EventTooLarge, LogClosed: as `submit`.
         """
-        ticket = self._ticket(payloads, asyncio.get_running_loop(), on_durable)
-        self._queue.put(ticket, block=False)
+        loop = asyncio.get_running_loop()
+        ticket = self._ticket(payloads, loop, on_durable)
+        if self._queue.put_soon(ticket, loop):
+            loop.call_soon(self._queue.wake)
         return ticket
 
     def append(self, payloads: Sequence[bytes]) -> int:

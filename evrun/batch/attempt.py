@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 from eventlog.events import BudgetReserved, Event, PromptFailed, PromptStarted
+from eventlog.storage import Ticket
 from projections import Attempt
 
 from ..bounds import request_bound
@@ -49,14 +50,20 @@ class AttemptRunner:
         self._deadline = monotonic() + brief.settings.prompt_timeout
         self._tries = 0
         self._ended = False
+        self._behind: Ticket | None = None
 
-    async def run(self) -> None:
-        """Step until the attempt has ended; once the run is told to end, only if no more acting is needed."""
+    async def run(self) -> Ticket | None:
+        """Step until the attempt has ended; once the run is told to end, only if no more acting is needed.
+
+        Returns the commit of its end where that is not durable yet: to be awaited, but nothing depends on
+        it.
+        """
         attempt = self._attempt()
         while await self._step(attempt):
             attempt = self._attempt()
         if self._ended:
             await self._s.tools.end(attempt)
+        return self._behind
 
     async def _step(self, attempt: Attempt) -> bool:
         """One step; true if the attempt goes on."""
@@ -82,7 +89,7 @@ class AttemptRunner:
         order = Order(self._unit, attempt.attempt, "rollout", settings.model, endpoint_host(settings))
         bound = request_bound(body, self._s.price, max_tokens=settings.max_tokens)
         timeout = min(settings.request_timeout, self._left())
-        verdict = await self._s.caller.complete(
+        verdict, self._behind = await self._s.caller.complete(
             order, body, bound, timeout_s=timeout, first=first, conclude=partial(self._conclude, attempt)
         )
         return await self._after(verdict)

@@ -7,6 +7,7 @@ import anyio
 import msgspec
 
 from eventlog.events import PromptStarted
+from eventlog.storage import Ticket
 from projections import RowSource, Views
 
 from ..effects.clock import monotonic
@@ -62,12 +63,18 @@ class BatchRunner:
         yield from pending
 
     async def _worker(self, queue: Iterator[str]) -> None:
+        behind: Ticket | None = None
         for unit in queue:
             if self._s.control.stopping:
-                return
-            await self._work_on(unit)
+                break
+            # The end of one unit becomes durable with the beginning of the next, in one sync.
+            before, behind = behind, await self._work_on(unit)
+            if before is not None:
+                await before
+        if behind is not None:
+            await behind
 
-    async def _work_on(self, unit: str) -> None:
+    async def _work_on(self, unit: str) -> Ticket | None:
         brief = self._brief(unit)
         attempt = self._batch.open.get(unit)
         if attempt is not None:
@@ -75,13 +82,12 @@ class BatchRunner:
             brief = msgspec.structs.replace(brief, tools=self._tools(attempt.toolsets))
             reason = reason_to_supersede(attempt, brief, self._digest, safe_to_repeat, directory_there=there)
             if reason is None:
-                await AttemptRunner(self._s, unit, brief, None).run()
-                return
+                return await AttemptRunner(self._s, unit, brief, None).run()
             await self._s.journal.record(superseded(attempt, reason))
         toolsets = self._draw(unit)
         brief = msgspec.structs.replace(brief, tools=self._tools(toolsets))
         started = PromptStarted(unit, self._batch.units[unit].attempt + 1, toolsets, self._digest)
-        await AttemptRunner(self._s, unit, brief, started).run()
+        return await AttemptRunner(self._s, unit, brief, started).run()
 
     def _brief(self, unit: str) -> Brief:
         row = self._rows.row_of(self._batch.units[unit])
