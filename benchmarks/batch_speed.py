@@ -36,6 +36,11 @@ class Measured(NamedTuple):
     log_bytes: int
 
 
+def used_bytes(segment: Path) -> int:
+    """The bytes of a segment up to its last frame; behind that it is preallocated zeros."""
+    return len(segment.read_bytes().rstrip(b"\0"))
+
+
 def measure(command: list[str], log: Path | None) -> Measured:
     """Run a command to its end and measure it."""
     began = time.monotonic()
@@ -47,7 +52,7 @@ def measure(command: list[str], log: Path | None) -> Measured:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise RuntimeError(f"{command} ended with {process.returncode}: {said.decode()}")
-    size = sum(p.stat().st_blocks * 512 for p in log.iterdir()) if log is not None else 0
+    size = sum(used_bytes(p) for p in log.glob("*.evl")) if log is not None else 0
     return Measured(wall, used.ru_utime + used.ru_stime, used.ru_maxrss, size)
 
 

@@ -21,7 +21,7 @@ from ..effects.limiter import Limiter
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor
 from ..effects.signals import watch_signals
-from ..errors import RunFailed, UsageFault, leaf
+from ..errors import EvrunError, RunFailed, UsageFault, leaf
 from ..journal import Journal
 from ..loop import Caller
 from ..prices import PriceBook
@@ -156,7 +156,9 @@ class _Session:
         recorded = settings_from_record(state.batch.settings)
         settings = resolve(self._options, recorded, self._environment)
         change = opening.changed(state.batch, settings)
-        further = self._further(writer, state, recorded, settings)
+        further, new_rows = self._further(writer, state, recorded, settings)
+        if new_rows or self._work_left(state):
+            check_endpoint(settings, self._environment)
         self._say_changes(change)
         first: list[Event] = [opening.opened(writer.epoch, os.getpid()), *([change] if change else [])]
         first += opening.orphaned(state.ledger)
@@ -164,20 +166,21 @@ class _Session:
 
     def _further(
         self, writer: LogWriter, state: RunState, recorded: Settings, settings: Settings
-    ) -> Iterable[Event]:
-        """What a resume adds to the plan, and what changed rules say of finished trajectories."""
-        options, parts = self._options, []
+    ) -> tuple[Iterable[Event], bool]:
+        """What a resume adds to the plan, what changed rules say of the finished, and whether rows are new."""
+        options, parts, new_rows = self._options, [], False
         if options.dataset is not None or not state.batch.plan_complete:
             path = Path(settings.dataset)
             scanned = opening.scan_dataset(path, settings, skip_bad_rows=options.skip_bad_rows)
             compared = opening.comparison(scanned, state.batch, settings)
+            new_rows = bool(compared.new)
             if compared.new or compared.gone:
                 new, gone = len(compared.new), len(compared.gone)
                 self._ui.note(f"dataset: {compared.known} rows known, {new} new, {gone} gone")
             parts.append(opening.further_plan(path, settings, state.batch, scanned, compared))
         if recorded.require_reasoning != settings.require_reasoning:
             parts.append(opening.rejudged(writer.reader(), state.batch, settings))
-        return chain(*parts)
+        return chain(*parts), new_rows
 
     def _say_changes(self, change: SettingsChanged | None) -> None:
         for name, (before, now) in (change.changes if change else {}).items():
@@ -188,7 +191,7 @@ class _Session:
         try:
             await self._record(journal, plan)
             if self._work_left(views.state):
-                await self._run(journal, writer, views, settings)
+                await self._run_or_close(journal, writer, views, settings)
             await self._close(journal, views.state)
         except* AppendError as group:
             raise RunFailed(
@@ -196,8 +199,15 @@ class _Session:
                 hint="what was acknowledged is kept; mend the disk, then go on with --resume",
             ) from group
         finally:
-            views.finish()
+            self._finish(views)
         return self._result(writer, views)
+
+    def _finish(self, views: Views) -> None:
+        try:
+            views.finish()
+        except OSError as error:
+            # The log is the truth and it is whole; a full disk must not hide why the run ended.
+            self._ui.note(f"views could not be written: {error}; `evrun replay` makes them again")
 
     async def _record(self, journal: Journal, plan: Plan) -> None:
         await journal.record(*plan.first)
@@ -211,8 +221,19 @@ class _Session:
         again = opening.units_to_retry(state.batch, self._options)
         return not self._control.stopping and bool(counts["open"] or counts["pending"] or again)
 
+    async def _run_or_close(
+        self, journal: Journal, writer: LogWriter, views: Views, settings: Settings
+    ) -> None:
+        try:
+            await self._run(journal, writer, views, settings)
+        except (EvrunError, BaseExceptionGroup) as error:
+            known = leaf(error) if isinstance(error, BaseExceptionGroup) else error
+            if isinstance(known, EvrunError):
+                self._control.stop(Ending("failed", known.exit_code, str(known)))
+                await self._close(journal, views.state)
+            raise
+
     async def _run(self, journal: Journal, writer: LogWriter, views: Views, settings: Settings) -> None:
-        check_endpoint(settings, self._environment)
         self._marker = writer.log_id.hex()
         kill_orphans(self._marker)
         redactor = Redactor.from_environment(self._environment, settings.api_key_env)
