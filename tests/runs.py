@@ -16,10 +16,11 @@ DEADLINE_S = 90.0
 
 def environment(**more: str) -> dict[str, str]:
     """This process's environment without anything that would lead a run elsewhere."""
+    away = ("OPENAI_", "EVRUN_", "PYTHONDONTWRITE")
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("OPENAI_", "EVRUN_", "PYTHONDONTWRITE")) and not name.lower().endswith("_proxy")
+        if not name.startswith(away) and not name.lower().endswith("_proxy")
     }
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 

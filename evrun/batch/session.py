@@ -167,7 +167,7 @@ class _Session:
     def _further(
         self, writer: LogWriter, state: RunState, recorded: Settings, settings: Settings
     ) -> tuple[Iterable[Event], bool]:
-        """What a resume adds to the plan, what changed rules say of the finished, and whether rows are new."""
+        """What a resume adds to the plan and to the verdicts of finished units, and whether rows are new."""
         options, parts, new_rows = self._options, [], False
         if options.dataset is not None or not state.batch.plan_complete:
             path = Path(settings.dataset)
