@@ -21,6 +21,8 @@ from .settings import PROVIDER_SORTS, REASONING_EFFORTS, Settings
 
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 LOCAL_MODEL = "local"
+LOCAL_DEFAULTS = {"concurrency": 2, "request_timeout": 600.0, "prompt_timeout": 1800.0}
+"""The embedded model shares this machine's cores: fewer at a time and more patience, unless told."""
 
 
 class Options(msgspec.Struct, kw_only=True):
@@ -71,6 +73,8 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
     if options.dataset is not None:
         given["dataset"] = options.dataset_name or str(options.dataset)
     base = msgspec.to_builtins(recorded) if recorded is not None else _from_environment(environment)
+    if recorded is None and given.get("model", base.get("model")) == LOCAL_MODEL:
+        base = {**LOCAL_DEFAULTS, **base}
     values = {"dataset": "", "model": "", **base, **given}
     if values["model"] == LOCAL_MODEL:
         values["base_url"] = None
