@@ -4,7 +4,8 @@ import codecs
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -17,6 +18,11 @@ from projections import prompt_text
 from ..errors import DatasetFault, UsageFault
 
 JSONL_ENDINGS = (".jsonl", ".ndjson", ".json")
+DEEPEST = 200
+"""So deep a row's arrays and objects may nest."""
+ZST_BLOCK_BYTES = 4096
+"""So little is unpacked at once, because a few bytes can stand for very many."""
+ZST_WINDOW_BYTES = 1 << 31
 
 
 class Row(NamedTuple):
@@ -71,9 +77,11 @@ def _row(number: int, text: bytes) -> Row | BadLine:
         return BadLine(number, f"bad UTF-8 at byte {error.start} of the line")
     try:
         value = _json(text)
+    except RecursionError:
+        return BadLine(number, f"nested too deeply; found {_shown(text)}")
     except ValueError as error:
         return BadLine(number, f"bad JSON: {error}; found {_shown(text)}")
-    complaint = _complaint(value)
+    complaint = _too_deep(value, text) or _complaint(value)
     return BadLine(number, complaint) if complaint else Row(number, value, text)
 
 
@@ -83,11 +91,24 @@ def _json(text: bytes) -> Any:
     except msgspec.DecodeError:
         # A lone surrogate written as an escape is legal JSON that only the standard library takes; what is
         # no JSON at all gets its message from here too.
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text.decode("utf-8-sig"), parse_constant=_no_constant)
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _too_deep(value: Any, text: bytes) -> str | None:
+    """How deep JSON may nest depends on where it is read; so a row is refused long before one fails."""
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+        return None
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEEPEST):
+        items = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [item for item in items if isinstance(item, dict | list)]
+        if not level:
+            return None
+    return f"nested more than {DEEPEST} deep; found {_shown(text)}"
 
 
 def _complaint(value: Any) -> str | None:
@@ -95,9 +116,11 @@ def _complaint(value: Any) -> str | None:
         return f"not an object: found {_kind(value)}"
     if "prompt" in value:
         return _prompt_complaint(value["prompt"])
-    turns = value.get("messages", value.get("conversations"))
+    turns = value.get("messages")
+    turns = value.get("conversations") if turns is None else turns
     if turns is None:
-        return f'no "prompt" (found the fields {", ".join(sorted(value)) or "none"})'
+        fields = ", ".join(sorted(value)).encode("utf-8", "replace")
+        return f'no "prompt" (found the fields {_shown(fields) if fields else "none"})'
     return _turns_complaint(value, turns)
 
 
@@ -129,7 +152,7 @@ def _shown(text: bytes, limit: int = 60) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> Iterator[Iterable[bytes]]:
     name = path.name.lower()
     plain = name.removesuffix(".gz").removesuffix(".zst")
     if not plain.endswith(JSONL_ENDINGS):
@@ -139,18 +162,46 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         )
     try:
         if name.endswith(".zst"):
-            with zstandard.open(path, "rb") as packed:
-                yield cast("IO[bytes]", packed)
+            with path.open("rb") as packed_file:
+                yield _lines(_unpacked(packed_file))
         elif name.endswith(".gz"):
             with gzip.open(path, "rb") as packed:
                 yield cast("IO[bytes]", packed)
         else:
             with path.open("rb") as lines:
                 yield lines
-    except (OSError, EOFError, zstandard.ZstdError) as error:
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise UsageFault(
             f"dataset {path}: {_reason(error)}", hint="give the path of a readable JSONL file"
         ) from error
+
+
+def _unpacked(packed: IO[bytes]) -> Iterator[bytes]:
+    """What a .zst file holds, in blocks, frame after frame: some packers write several.
+
+    Raises:
+        EOFError: the file ends inside a frame. The library's own readers take that for the end.
+    """
+    frame = None
+    while data := packed.read(ZST_BLOCK_BYTES):
+        while data:
+            if frame is None:
+                frame = zstandard.ZstdDecompressor(max_window_size=ZST_WINDOW_BYTES).decompressobj()
+            yield frame.decompress(data)
+            data, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+    if frame is not None:
+        raise EOFError("Compressed file ended before the end of its last frame")
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    for block in blocks:
+        first, *more = block.split(b"\n")
+        parts.append(first)
+        for piece in more:
+            yield b"".join(parts)
+            parts = [piece]
+    yield b"".join(parts)
 
 
 def _reason(error: Exception) -> str:
