@@ -138,7 +138,8 @@ class LogWriter:
         loop = asyncio.get_running_loop()
         ticket = self._ticket(payloads, loop, on_durable)
         if self._queue.put_soon(ticket, loop):
-            loop.call_soon(self._queue.wake)
+            # Two turns of the loop, so that what the others queue in this one and the next comes along.
+            loop.call_soon(loop.call_soon, self._queue.wake)
         return ticket
 
     def append(self, payloads: Sequence[bytes]) -> int:

@@ -159,7 +159,7 @@ def _numbering(batch: BatchState, settings: Settings) -> Numbering:
         return Numbering(index, batch.batches + 1, 0, settings.batch_size)
     # A planning that a crash cut short goes on where it was, in the batch that it was filling.
     last = max(batch.batches, 1)
-    filled = sum(1 for unit in batch.units.values() if unit.batch == last and unit.sample == 1)
+    filled = len({unit.index for unit in batch.units.values() if unit.batch == last})
     return Numbering(index, last, filled, settings.batch_size)
 
 

@@ -6,7 +6,7 @@ an occurrence number for repeats. All here is pure; rows stream through and only
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -39,13 +39,14 @@ class Scan(msgspec.Struct, gc=False):
 
 def content_id(row: dict[str, Any]) -> bytes:
     """Sixteen bytes that stand for a row's exact prompt text, image and working directory."""
-    digest = hashlib.sha256()
-    image = row.get("image", row.get("docker_image"))
+    image = row.get("image")
+    image = row.get("docker_image") if image is None else image
+    parts = []
     for part in (prompt_text(row), image, row.get("cwd")):
         data = b"" if part is None else str(part).encode("utf-8", "surrogatepass")
         # The length in front keeps ("ab", "c") and ("a", "bc") apart.
-        digest.update(f"{-1 if part is None else len(data)}:".encode() + data)
-    return digest.digest()[:16]
+        parts.append(b"%d:%b" % (-1 if part is None else len(data), data))
+    return hashlib.sha256(b"".join(parts)).digest()[:16]
 
 
 class DatasetChanged(RunFailed):
@@ -83,10 +84,14 @@ def scan(lines: Iterable[Row | BadLine], max_samples: int | None) -> Scan:
 
 
 class Comparison(NamedTuple):
-    """A dataset against a plan: how many rows are known, and what is new or gone."""
+    """A dataset against a plan: how many rows are known, and what is new or gone.
+
+    `new` holds the samples of each row that are not in the plan, ascending: all of a new row, some of a known
+    one where more were asked for.
+    """
 
     known: int
-    new: set[Identity]
+    new: dict[Identity, list[int]]
     gone: list[str]
 
 
@@ -96,7 +101,7 @@ def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) ->
     `planned` holds (unit name, whether it was withdrawn before), in planned order.
     """
     wanted = {
-        unit_name(identity.content, identity.occurrence, sample): identity
+        unit_name(identity.content, identity.occurrence, sample): (identity, sample)
         for identity in scanned.identities
         for sample in range(1, samples + 1)
     }
@@ -105,7 +110,10 @@ def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) ->
     for unit, withdrawn in planned:
         if not withdrawn:
             (active.add if unit in wanted else gone.append)(unit)
-    new = {identity for unit, identity in wanted.items() if unit not in active}
+    new: dict[Identity, list[int]] = {}
+    for unit, (identity, sample) in wanted.items():
+        if unit not in active:
+            new.setdefault(identity, []).append(sample)
     return Comparison(len(scanned.identities) - len(new), new, gone)
 
 
@@ -121,11 +129,11 @@ class Numbering(NamedTuple):
 def plan(
     lines: Iterable[Row | BadLine],
     scanned: Scan,
-    only: set[Identity] | None,
+    only: Mapping[Identity, Sequence[int]] | None,
     numbering: Numbering,
     samples: int,
 ) -> Iterator[PromptsPlanned]:
-    """The events that plan a dataset's rows (`only` the new ones, where given), in bounded chunks.
+    """The events that plan a dataset's rows (`only` these samples, where given), in bounded chunks.
 
     `lines` are those that were scanned; the scan's identities are used up. The last chunk says that the
     planning is complete, even when it is empty.
@@ -147,7 +155,7 @@ def plan(
 def _planned_rows(
     lines: Iterable[Row | BadLine],
     scanned: Scan,
-    only: set[Identity] | None,
+    only: Mapping[Identity, Sequence[int]] | None,
     numbering: Numbering,
     samples: int,
 ) -> Iterator[PlannedRow]:
@@ -159,12 +167,32 @@ def _planned_rows(
         if not identities:
             continue
         identity = identities.popleft()
-        if only is None or identity in only:
+        if content_id(line.value) != identity.content:
+            raise _changed()
+        wanted = range(1, samples + 1) if only is None else only.get(identity)
+        if wanted:
             batch = numbering.batch + (numbering.filled + placed) // numbering.batch_size
-            yield PlannedRow(*identity, numbering.first_index + placed, batch, line.raw, 1, samples)
+            for first, count in _runs(wanted):
+                yield PlannedRow(*identity, numbering.first_index + placed, batch, line.raw, first, count)
             placed += 1
     if identities or digest.hexdigest() != scanned.sha256:
-        raise DatasetChanged(
-            "the dataset changed while it was read: its rows are not those that were checked",
-            hint="let it be written completely, then go on with --resume and the dataset",
-        )
+        raise _changed()
+
+
+def _runs(samples: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ascending numbers as (first, how many that follow each other)."""
+    first = count = 0
+    for sample in samples:
+        if sample != first + count:
+            if count:
+                yield first, count
+            first, count = sample, 0
+        count += 1
+    yield first, count
+
+
+def _changed() -> DatasetChanged:
+    return DatasetChanged(
+        "the dataset changed while it was read: its rows are not those that were checked",
+        hint="let it be written completely, then go on with --resume and the dataset",
+    )

@@ -111,6 +111,9 @@ class BatchRunner:
         """Keep the files that people look at close to the log, at a bounded cost."""
         while True:
             await anyio.sleep(VIEW_INTERVAL_S)
+            write = self._views.begin_flush()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(write)
             self._views.refresh(monotonic)
             watch()
 

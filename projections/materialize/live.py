@@ -82,6 +82,13 @@ class Views:
         """Append the rows that came since the last time. Raises nothing for errors of the disk."""
         self._rows.flush()
 
+    def begin_flush(self) -> Callable[[], None]:
+        """As `flush`, in two parts: what comes back must be called, and may be in another thread.
+
+        So an event loop need not wait for a disk. Only `apply` may be called until it is done.
+        """
+        return self._rows.begin_flush()
+
     def refresh(self, monotonic: Callable[[], float]) -> None:
         """Flush, and renew what else is due, at no more than a per cent of the time that `monotonic` tells.
 

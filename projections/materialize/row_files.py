@@ -1,7 +1,9 @@
 """The files that grow by rows: what is put into them, and what is known of their content."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -37,6 +39,7 @@ class RowBuffer:
         self.stale: set[str] = set()
         self._lines: dict[str, list[bytes]] = {}
         self._held_bytes = 0
+        self._writing = threading.Lock()
 
     def put(self, row: Row) -> None:
         """Take one row; now and then all that is held is written."""
@@ -49,10 +52,24 @@ class RowBuffer:
 
     def flush(self) -> None:
         """Write all that is held."""
+        self.begin_flush()()
+
+    def begin_flush(self) -> Callable[[], None]:
+        """Take all that is held, in order; what comes back writes it, and must be called, in any thread.
+
+        Rows may be put meanwhile. Whoever flushes before the writing is done waits for it.
+        """
+        self._writing.acquire()
         lines, self._lines, self._held_bytes = self._lines, {}, 0
-        for name, held in lines.items():
-            if name not in self.stale:
-                self.take(name, held)
+        return partial(self._write, lines)
+
+    def _write(self, lines: dict[str, list[bytes]]) -> None:
+        try:
+            for name, held in lines.items():
+                if name not in self.stale:
+                    self.take(name, held)
+        finally:
+            self._writing.release()
 
     def take(self, name: str, lines: list[bytes]) -> None:
         """These lines come at the end of a file."""
