@@ -39,7 +39,9 @@ def check_endpoint(settings: Settings, environment: Mapping[str, str]) -> None:
         missing = explain_missing()
         if missing is not None:
             raise UsageFault(missing)
-    api_key(settings, environment)
+    key = api_key(settings, environment)
+    if settings.base_url is not None:
+        Endpoint(settings.base_url, key).checked_headers()
 
 
 def client_for(settings: Settings, environment: Mapping[str, str]) -> LlmClient:

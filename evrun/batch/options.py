@@ -14,13 +14,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..effects.llm_endpoint import Endpoint
 from ..errors import UsageFault
+from ..prices import parse_price
 from ..tools.distributions import percents
 from ..tools.toolsets import BUILT_IN
-from .settings import PROVIDER_SORTS, REASONING_EFFORTS, Settings
+from .settings import PROVIDER_SORTS, REASONING_EFFORTS, Settings, settings_record
 
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 LOCAL_MODEL = "local"
+EVRUN_SETS = ("model", "messages", "tools", "stream", "n")
+"""Fields of a request that say what is recorded, paid and read; nothing else may change them."""
 LOCAL_DEFAULTS = {"concurrency": 2, "request_timeout": 600.0, "prompt_timeout": 1800.0}
 """The embedded model shares this machine's cores: fewer at a time and more patience, unless told."""
 
@@ -75,7 +79,7 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
     base = msgspec.to_builtins(recorded) if recorded is not None else _from_environment(environment)
     if recorded is None and given.get("model", base.get("model")) == LOCAL_MODEL:
         base = {**LOCAL_DEFAULTS, **base}
-    values = {"dataset": "", "model": "", **base, **given}
+    values = {"dataset": "", "model": "", **base, **_instead(given), **given}
     if values["model"] == LOCAL_MODEL:
         values["base_url"] = None
     elif not values.get("base_url"):
@@ -83,6 +87,21 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
     settings = msgspec.convert(values, Settings)
     _check(settings)
     return settings
+
+
+def _instead(given: dict[str, Any]) -> dict[str, Any]:
+    """What a given option takes the place of: two ways to say one thing, of which the newer counts.
+
+    Raises:
+        UsageFault: both were given now.
+    """
+    pairs = {("distribution", "toolsets"): None, ("reasoning_effort", "reasoning_disabled"): False}
+    for one, other in pairs:
+        if one in given and given.get(other) not in (None, False):
+            first, second = (f"--{name.replace('_', '-')}" for name in (one, other))
+            raise UsageFault(f"{first} and {second} contradict each other", hint="give one of them")
+    instead = {other: nothing for (one, other), nothing in pairs.items() if one in given}
+    return {**instead, **({"reasoning_effort": None} if given.get("reasoning_disabled") else {})}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -113,11 +132,22 @@ def read_prefill(path: Path) -> list[dict[str, Any]]:
 
 
 def _check(settings: Settings) -> None:
+    _check_recordable(settings)
     _check_numbers(settings)
     _check_choices(settings)
     _check_endpoint(settings)
     if settings.agent != "chat":
         raise UsageFault(f"--agent {settings.agent}: only the built-in agent 'chat' is there in this version")
+
+
+def _check_recordable(settings: Settings) -> None:
+    """What the log or a request cannot hold: text that is no Unicode, NaN, numbers of more than 64 bits."""
+    for name, value in settings_record(settings).items():
+        try:
+            json.dumps(value, allow_nan=False)
+            msgspec.msgpack.encode(value)
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise UsageFault(f"--{name.replace('_', '-')} holds what cannot be recorded: {error}") from error
 
 
 def _check_numbers(settings: Settings) -> None:
@@ -144,7 +174,12 @@ def _check_range(name: str, value: float | None, low: float, high: float) -> Non
 def _check_choices(settings: Settings) -> None:
     _check_choice("reasoning-effort", settings.reasoning_effort, REASONING_EFFORTS)
     _check_choice("provider-sort", settings.provider_sort, PROVIDER_SORTS)
+    for name in EVRUN_SETS:
+        if name in (settings.extra_body or {}):
+            raise UsageFault(f"--extra-body {name}: evrun sets this itself", hint="leave it out")
     percents(settings.distribution)
+    for price in settings.prices:
+        parse_price(price)
     for name in settings.toolsets or []:
         _check_choice("toolsets", name, tuple(BUILT_IN))
 
@@ -167,9 +202,7 @@ def _check_endpoint(settings: Settings) -> None:
             "no endpoint: expected --base-url or OPENAI_BASE_URL, found neither",
             hint="name one, or use --model local for the embedded model",
         )
-    parts = urlsplit(settings.base_url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageFault(f"--base-url {settings.base_url}: expected a URL such as http://127.0.0.1:8000/v1")
+    Endpoint(settings.base_url).url("")
 
 
 def is_loopback(url: str) -> bool:
