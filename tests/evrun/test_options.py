@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.run_options import options_of
 from evrun.batch.endpoint import check_endpoint
 from evrun.batch.options import Options, api_key, check_run_name, read_prefill, resolve
 from evrun.batch.settings import (
@@ -272,90 +271,6 @@ def test_settings_of_an_older_log_are_completed_with_defaults():
     record = settings_record(whole)
     del record["retries"], record["provider_sort"]
     assert settings_from_record(record) == whole
-
-
-def asked(**typed):
-    """The parameters of the command, nothing typed but these."""
-    nothing = dict.fromkeys(
-        (
-            "batch_size",
-            "samples",
-            "model",
-            "base_url",
-            "api_key_env",
-            "concurrency",
-            "max_turns",
-            "max_tokens",
-            "temperature",
-            "top_p",
-            "seed",
-            "reasoning_effort",
-            "reasoning_disabled",
-            "system_prompt",
-            "ephemeral_system_prompt",
-            "distribution",
-            "require_reasoning",
-            "retries",
-            "prompt_timeout",
-            "request_timeout",
-            "provider_sort",
-            "providers_allowed",
-            "providers_ignored",
-            "providers_order",
-            "max_samples",
-            "extra_body",
-            "toolsets",
-            "price",
-            "api_key",
-            "dataset",
-            "dataset_file",
-            "prefill_messages_file",
-        )
-    )
-    flags = dict.fromkeys(("resume", "retry_failed", "retry_discarded", "skip_bad_rows"), False)
-    return {**nothing, **flags, "run_name": "r", "output_dir": Path("data"), **typed}
-
-
-def test_what_was_typed_becomes_options():
-    """Lists are split, none is an empty list, 0 samples are all of them, JSON is read."""
-    options = options_of(
-        asked(
-            toolsets="none",
-            providers_order="a, b,",
-            max_samples=0,
-            extra_body='{"top_k": 3}',
-            price=["m=1,2"],
-            dataset_file=Path("d.jsonl"),
-        )
-    )
-    assert options.dataset == Path("d.jsonl")
-    assert {name: value for name, value in options.given.items() if value is not None} == {
-        "toolsets": [],
-        "providers_order": ["a", "b"],
-        "extra_body": {"top_k": 3},
-        "prices": ["m=1,2"],
-    }
-    assert options_of(asked(toolsets="file,terminal")).given["toolsets"] == ["file", "terminal"]
-
-
-TYPED = {
-    "a key": ({"api_key": "sk-123"}, "--api-key-env"),
-    "two datasets": (
-        {"dataset": Path("a"), "dataset_file": Path("b")},
-        "two datasets: a and --dataset-file b",
-    ),
-    "extra body no JSON": ({"extra_body": "{"}, "--extra-body: bad JSON"),
-    "extra body no object": ({"extra_body": "[1]"}, "--extra-body: expected a JSON object, found [1]"),
-}
-
-
-@pytest.mark.parametrize(("typed", "message"), TYPED.values(), ids=TYPED)
-def test_what_cannot_be_taken_as_typed_is_refused(typed, message):
-    """By its option; a key is not repeated."""
-    with pytest.raises(UsageFault) as caught:
-        options_of(asked(**typed))
-    assert message in f"{caught.value} {caught.value.hint}"
-    assert "sk-123" not in str(caught.value)
 
 
 numbers = st.none() | st.integers() | st.integers(-2, 2)
