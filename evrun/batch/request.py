@@ -44,7 +44,7 @@ def endpoint_host(settings: Settings) -> str:
 
 def _sampling(settings: Settings, seed: int | None) -> dict[str, Any]:
     # OpenAI's own endpoint counts reasoning into the output cap only under the newer name.
-    cap = "max_completion_tokens" if endpoint_host(settings) == "api.openai.com" else "max_tokens"
+    cap = "max_completion_tokens" if _is_at(settings, "api.openai.com") else "max_tokens"
     values = {
         cap: settings.max_tokens,
         "temperature": settings.temperature,
@@ -58,7 +58,7 @@ def _reasoning(settings: Settings) -> dict[str, Any]:
     effort = "none" if settings.reasoning_disabled else settings.reasoning_effort
     if effort is None:
         return {}
-    if _is_openrouter(settings):
+    if _is_at(settings, "openrouter.ai"):
         return {"reasoning": {"enabled": False} if effort == "none" else {"enabled": True, "effort": effort}}
     return {"reasoning_effort": effort}
 
@@ -74,5 +74,7 @@ def _routing(settings: Settings) -> dict[str, Any]:
     return {"provider": given} if given else {}
 
 
-def _is_openrouter(settings: Settings) -> bool:
-    return endpoint_host(settings).endswith("openrouter.ai")
+def _is_at(settings: Settings, host: str) -> bool:
+    """Whether the endpoint is this host, at any port, or one below it."""
+    name = urlsplit(settings.base_url or "").hostname or ""
+    return name == host or name.endswith("." + host)
