@@ -1,4 +1,4 @@
-"""An attempt of an earlier session goes on from its last recorded call, unless that would not be the truth."""
+"""An attempt of an earlier session goes on from its last recorded call, or it is given up with a reason."""
 
 import pytest
 
