@@ -83,7 +83,9 @@ def _verdict(
     wait_ms: int | None = None,
     billed: Billed = "no",
 ) -> Verdict:
-    return Verdict(kind, error_class, message[:500], status, kind in _LATER, wait_ms, billed)
+    # An endpoint may repeat half of a character that it cut in two; the log holds only whole ones.
+    whole = message[:500].encode("utf-8", "replace").decode()
+    return Verdict(kind, error_class, whole, status, kind in _LATER, wait_ms, billed)
 
 
 _LATER = frozenset({"retry", "pause", "quota"})
