@@ -70,19 +70,22 @@ class LiveLine:
         """Draw the line anew."""
         from rich.text import Text  # noqa: PLC0415
 
-        if not self._live.is_started:
-            self._live.start()
-        self._live.update(Text(printable(text), overflow="ellipsis", no_wrap=True), refresh=True)
+        with contextlib.suppress(OSError):
+            if not self._live.is_started:
+                self._live.start()
+            self._live.update(Text(printable(text), overflow="ellipsis", no_wrap=True), refresh=True)
 
     def note(self, text: str) -> None:
         """A message above the line."""
         from rich.text import Text  # noqa: PLC0415
 
-        self._live.console.print(Text(printable(text)))
+        with contextlib.suppress(OSError):
+            self._live.console.print(Text(printable(text)))
 
     def end(self) -> None:
         """Take the line away."""
-        self._live.stop()
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:

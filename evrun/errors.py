@@ -5,12 +5,11 @@
     EvrunError                 something a user can meet; knows its exit code and what to do
     ├── UsageFault             exit 2: the input is wrong; nothing was spent, nothing changed
     │   └── DatasetFault       exit 2: dataset lines that cannot be used, all of them listed
-    └── RunFailed              exit 1: evrun could not go on; what was done is kept
+    ├── RunFailed              exit 1: evrun could not go on; what was done is kept
+    └── Stopped                exit 130, 143: a signal came before anything had begun
 
 The errors of the log itself are in `eventlog.errors`.
 """
-
-from typing import ClassVar
 
 from eventlog.errors import EventLogError
 
@@ -18,7 +17,7 @@ from eventlog.errors import EventLogError
 class EvrunError(Exception):
     """The root: one line for people, an exit code for scripts, and what to do next."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -28,7 +27,7 @@ class EvrunError(Exception):
 class UsageFault(EvrunError):
     """The input is wrong; nothing was spent and nothing was changed."""
 
-    exit_code: ClassVar[int] = 2
+    exit_code: int = 2
 
 
 class DatasetFault(UsageFault):
@@ -41,6 +40,14 @@ class DatasetFault(UsageFault):
 
 class RunFailed(EvrunError):
     """evrun could not go on; what was done so far is in the log."""
+
+
+class Stopped(EvrunError):
+    """A signal came before anything had begun; nothing was changed."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 def leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:

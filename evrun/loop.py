@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import anyio
+import msgspec
 
 from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
 from eventlog.storage import Ticket
@@ -18,7 +19,7 @@ from .effects.clock import CallIds, now_ns
 from .effects.llm import Answered, LlmClient, Lost, NotSent
 from .effects.secrets import Redactor
 from .journal import Journal
-from .ledger import Order, close_unsettled, in_doubt, request_digest, reserve, settle
+from .ledger import Order, close_unsettled, in_doubt, release, request_digest, reserve, settle
 from .prices import Price
 from .providers import Verdict, classify
 
@@ -31,15 +32,26 @@ class Done(NamedTuple):
 
 
 class Caller:
-    """Sends requests to one endpoint, each with its reservation before and its settlement after."""
+    """Sends requests to one endpoint, each with its reservation before and its settlement after.
 
-    def __init__(self, journal: Journal, client: LlmClient, price: Price | None, redactor: Redactor) -> None:
+    `any_success` says whether this endpoint has answered this run before.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        client: LlmClient,
+        price: Price | None,
+        redactor: Redactor,
+        *,
+        any_success: bool = False,
+    ) -> None:
         self._journal = journal
         self._client = client
         self._price = price
         self._redactor = redactor
         self._ids = CallIds(journal.session)
-        self.any_success = False
+        self.any_success = any_success
 
     async def complete(
         self,
@@ -61,24 +73,41 @@ class Caller:
         """
         digest = request_digest(body)
         reserved = reserve(self._ids.next(), order, digest, bound)
-        await self._journal.record(*([first, reserved] if first is not None else [reserved]))
+        await self._reserve(reserved, first)
+        key = idempotency_key(order.unit, order.attempt, digest)
         try:
-            sent = await self._client.complete(
-                body, idempotency_key=idempotency_key(order.unit, digest), timeout_s=timeout_s
-            )
+            sent = await self._client.complete(body, idempotency_key=key, timeout_s=timeout_s)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._journal.record(*self._abandoned(reserved))
             raise
         verdict = classify(sent, any_success=self.any_success, now_ns=now_ns())
+        # What a provider says may hold the key; nobody gets to see it as it came.
+        verdict = msgspec.structs.replace(verdict, message=self._redactor.clean_text(verdict.message))
         outcome = self._outcome(reserved, sent, verdict)
         if verdict.kind == "answer":
             self.any_success = True
-            last = conclude(reserved, outcome)
+            try:
+                last = conclude(reserved, outcome)
+            except Exception:
+                # Whatever is wrong with deciding, the answer was paid for.
+                await self._journal.record(*outcome)
+                raise
             if last is not None:
                 return Done(verdict, self._journal.record(*outcome, last))
         await self._journal.record(*outcome)
         return Done(verdict, None)
+
+    async def _reserve(self, reserved: BudgetReserved, first: Event | None) -> None:
+        """Return once the reservation is durable. If that wait is cancelled, the call is released: unsent."""
+        ticket = self._journal.record(*([first, reserved] if first is not None else [reserved]))
+        try:
+            await ticket
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await ticket
+                await self._journal.record(release(reserved, "the run was stopped before it was sent"))
+            raise
 
     def _outcome(
         self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict
@@ -91,13 +120,12 @@ class Caller:
                 settle(reserved, usage, self._price),
                 ModelAnswered(reserved.call, body, sent.elapsed_ms, request_id),
             )
-        message = self._redactor.clean_text(verdict.message)
         return (
             close_unsettled(verdict.billed, reserved, verdict.error_class),
             ModelCallFailed(
                 reserved.call,
                 verdict.error_class,
-                message,
+                verdict.message,
                 verdict.status,
                 verdict.retryable,
                 verdict.wait_ms,

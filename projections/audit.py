@@ -205,5 +205,5 @@ def _doubt(call: Call) -> dict[str, Any]:
         "bound_tokens": call.bound_tokens,
         "reason": call.doubt,
         "request_id": call.request_id,
-        "idempotency_key": idempotency_key(call.unit, call.request),
+        "idempotency_key": idempotency_key(call.unit, call.attempt, call.request),
     }

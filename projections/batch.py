@@ -49,17 +49,19 @@ class BatchState(RunFacts):
     """All there is to know about a batch run, but for its money, which is the ledger's.
 
     `units` are in the order of planning; `open` holds the attempts that have begun and not ended. `counts`
-    are by outcome, and ``total`` is all of them but the withdrawn. `kept` sums up the kept trajectories.
-    `filtered_by_reason` and `failed_by_class` count units. `superseded_attempts` counts the attempts that no
-    longer stand for their unit; what they cost is in `superseded_nano_usd`. `other_nano_usd` is what calls
-    cost that belong to no planned unit. `unexplained` counts events that do not fit what was recorded before
-    them; they change nothing, and the audit shows them.
+    are by outcome, and ``total`` is all of them but the withdrawn. `complete_batches` is how many `batches`
+    there were when the plan was complete last. `kept` sums up the kept trajectories. `filtered_by_reason`
+    and `failed_by_class` count units. `superseded_attempts` counts the attempts that no longer stand for
+    their unit; what they cost is in `superseded_nano_usd`. `other_nano_usd` is what calls cost that belong
+    to no planned unit. `unexplained` counts events that do not fit what was recorded before them; they
+    change nothing, and the audit shows them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.plan_complete = False
         self.batches = 0
+        self.complete_batches = 0
         self.rows_skipped = 0
         self.units: dict[str, Unit] = {}
         self.open: dict[str, Attempt] = {}
@@ -117,23 +119,27 @@ class BatchState(RunFacts):
         for position, row in enumerate(event.rows):
             self._plan(record.sequence, position, row)
         self.plan_complete = event.complete
-        if event.rows:
+        if event.complete:
+            self.complete_batches = self.batches
+        if event.rows or not event.complete:
             self.finished_ns = None
 
     def _plan(self, sequence: int, position: int, row: PlannedRow) -> None:
         # Batch numbers repeat; sharing one object for each saves memory.
         batch = self.batches if row.batch == self.batches else row.batch
-        self.batches = max(self.batches, batch)
         for sample in range(row.first_sample, row.first_sample + row.samples):
             name = unit_name(row.content, row.occurrence, sample)
             known = self.units.get(name)
             if known is None:
                 self.units[name] = Unit(row.index, batch, sequence, position, sample)
+                self.batches = max(self.batches, batch)
                 self.counts[PENDING] += 1
                 self.counts["total"] += 1
-            elif known.outcome == WITHDRAWN:
-                # The row came back: it keeps its place.
-                self._move(known, PENDING)
+            elif known.gone:
+                # The row came back: it keeps its place, and its outcome if it had ended.
+                known.gone = False
+                if known.outcome == WITHDRAWN:
+                    self._move(known, PENDING)
             else:
                 self.unexplained += 1
 
@@ -145,7 +151,9 @@ class BatchState(RunFacts):
             unit = self.units.get(name)
             if unit is None:
                 self.unexplained += 1
-            elif unit.outcome not in ENDED and unit.outcome != WITHDRAWN:
+                continue
+            unit.gone = True
+            if unit.outcome not in ENDED and unit.outcome != WITHDRAWN:
                 if unit.outcome == OPEN:
                     self._give_up(name, unit)
                 self._move(unit, WITHDRAWN)
@@ -247,6 +255,8 @@ class BatchState(RunFacts):
         if unit is None or unit.outcome not in {KEPT, DISCARDED}:
             self.unexplained += 1
             return
+        # What a finished run counted is true no longer.
+        self.finished_ns = None
         was_kept = unit.outcome == KEPT
         self._move(unit, KEPT if event.kept else DISCARDED, event.reason)
         if was_kept != event.kept:

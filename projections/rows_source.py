@@ -19,7 +19,7 @@ class _Chunk(NamedTuple):
 class RowSource:
     """Gives the row of a unit. The chunks used last stay in memory, up to `cache_bytes` (one at least)."""
 
-    def __init__(self, log: Log, cache_bytes: int = 16 << 20) -> None:
+    def __init__(self, log: Log, cache_bytes: int = 1 << 20) -> None:
         self._log = log
         self._cache_bytes = cache_bytes
         self._chunks: OrderedDict[int, _Chunk] = OrderedDict()

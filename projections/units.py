@@ -21,10 +21,10 @@ class Unit(msgspec.Struct, gc=False):
     """One prompt's one sample, in as few bytes as can be: a run may have very many.
 
     The row itself is not here: it is the `position`-th (from 0) of the `PromptsPlanned` event with sequence
-    `planned`. `index` is the row's place in the dataset, `batch` counts from 1, `sample` from 1. `attempt` is
-    the newest one (0: none yet), `boundary` the sequence of the event that ended it (0: none did).
+    `planned`. `index` is the row's place in the dataset, `batch` counts from 1, `sample` from 1. `attempt`
+    is the newest one (0: none yet), `boundary` the sequence of the event that ended it (0: none did).
     `settled_nano_usd` is what the newest attempt cost so far; what earlier ones cost is superseded.
-    `reason` is why it was discarded, or the class of its failure, else null.
+    `reason` is why it was discarded, or the class of its failure, else null. `gone`: its row was withdrawn.
     """
 
     index: int
@@ -37,6 +37,7 @@ class Unit(msgspec.Struct, gc=False):
     boundary: int = 0
     settled_nano_usd: int = 0
     reason: str | None = None
+    gone: bool = False
 
     def may_end(self, attempt: int) -> bool:
         """Whether an end of this attempt fits: it is the open one, or it ends without having begun.
@@ -53,7 +54,10 @@ def unit_name(content: bytes, occurrence: int, sample: int) -> str:
     return f"prompt:{content.hex()}#{occurrence}.{sample}"
 
 
-def idempotency_key(unit: str, request_digest: bytes) -> str:
-    """The key that a request and all its repeats carry, so that a provider knows a repeat."""
-    digest = hashlib.sha256(unit.encode() + b"\0" + request_digest).hexdigest()
+def idempotency_key(unit: str, attempt: int, request_digest: bytes) -> str:
+    """The key that a request and all its repeats carry, so that a provider knows a repeat.
+
+    Another attempt at the same unit wants another answer, so it has keys of its own.
+    """
+    digest = hashlib.sha256(b"%b\0%d\0%b" % (unit.encode(), attempt, request_digest)).hexdigest()
     return f"evrun-{digest[:32]}"

@@ -91,7 +91,8 @@ class Committer:
 
     def _write_groups(self) -> None:
         while not self._poisoned:
-            group = self._queue.gather(HEAD_SYNC_S if self._head.unsynced else None)
+            # Looks by itself now and then: the loop that promised to wake it may have ended before it did.
+            group = self._queue.gather(HEAD_SYNC_S)
             if group is None:
                 break
             if group:

@@ -78,7 +78,7 @@ class CommitQueue:
         while self._tickets and self._bytes + size_bytes > self._room_bytes and not self._refusal:
             self._room.wait()
 
-    def gather(self, patience_s: float | None) -> list[Ticket] | None:
+    def gather(self, patience_s: float) -> list[Ticket] | None:
         """Wait for work and take all that waits, up to the size of a group.
 
         Returns an empty list when `patience_s` have passed without work, None when it is time to end.

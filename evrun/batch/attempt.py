@@ -25,6 +25,10 @@ TRIES_BEFORE_FIRST_SUCCESS = 2
 """An endpoint that never answered and twice refuses the connection is not there: the run stops."""
 
 
+SHORTEST_WAIT_S = 0.1
+"""Told to wait for a millisecond, again and again, one would fill the log with refusals."""
+
+
 class Services(NamedTuple):
     """What an attempt acts through; shared by all attempts of a run."""
 
@@ -126,7 +130,7 @@ class AttemptRunner:
     async def _pause(self, verdict: Verdict) -> bool:
         """Hold the whole run back. Waiting as told does not use up the retries; waiting untold does."""
         if verdict.wait_ms is not None:
-            self._s.limiter.pause_until(verdict.wait_ms / 1000)
+            self._s.limiter.pause_until(max(verdict.wait_ms / 1000, SHORTEST_WAIT_S))
             return True
         self._tries += 1
         if self._tries > self._brief.settings.retries:
@@ -190,5 +194,5 @@ class AttemptRunner:
         settings = self._brief.settings
         where = settings.base_url or "the embedded model"
         if verdict.error_class == "auth":
-            return f"{where} refused the key in {settings.api_key_env}: {verdict.message}"
+            return f"{where} refused the key (--api-key-env {settings.api_key_env}): {verdict.message}"
         return f"{where}: {verdict.message}"

@@ -31,6 +31,11 @@ class Control:
             self.ending = ending
             self._event.set()
 
+    def fail(self, exit_code: int, reason: str) -> None:
+        """It could not go on: that counts more than how it was told to end."""
+        self.ending = Ending("failed", exit_code, reason)
+        self._event.set()
+
     async def sleep(self, seconds: float) -> None:
         """Sleep, or return early when the run is told to end."""
         with anyio.move_on_after(seconds):

@@ -2,12 +2,14 @@
 
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from eventlog.events import (
     Event,
     InputDigest,
+    PromptsPlanned,
     PromptsWithdrawn,
     RowsSkipped,
     RunStarted,
@@ -43,10 +45,7 @@ def check_name_is_free(options: Options) -> bool:
     """
     there = log_exists(options.directory / "log")
     if there and not options.resume:
-        raise UsageFault(
-            f"{options.directory} holds a run already",
-            hint=f"go on: evrun run --run-name {options.run_name} --resume; or choose another --run-name",
-        )
+        refuse_used_name(options)
     if not there and options.dataset is None:
         found = f"{options.directory} holds no run, and no dataset was given"
         raise UsageFault(
@@ -54,6 +53,39 @@ def check_name_is_free(options: Options) -> bool:
             hint=f"evrun run DATASET --run-name {options.run_name}",
         )
     return there
+
+
+def refuse_used_name(options: Options) -> NoReturn:
+    """Say that a run of this name is there, and the ways on.
+
+    Raises:
+        UsageFault: always.
+    """
+    raise UsageFault(
+        f"{options.directory} holds a run already",
+        hint=f"go on: evrun run --run-name {options.run_name} --resume; or choose another --run-name",
+    )
+
+
+def check_plan_options(options: Options, recorded: Settings, settings: Settings, batch: BatchState) -> None:
+    """Refuse what only a dataset could honour, where none was given.
+
+    Raises:
+        UsageFault: the dataset has to be given again.
+    """
+    if options.dataset is not None:
+        return
+    again = f"give the dataset again: evrun run DATASET --run-name {options.run_name} --resume"
+    for name in ("samples", "max_samples", "skip_bad_rows"):
+        if getattr(recorded, name) != getattr(settings, name) and batch.plan_complete:
+            raise UsageFault(
+                f"--{name.replace('_', '-')} changes the plan, and no dataset was given", hint=again
+            )
+    if not batch.plan_complete and not Path(settings.dataset).is_file():
+        raise UsageFault(
+            f"the planning was cut short, and its dataset {settings.dataset} is not there any more",
+            hint=again,
+        )
 
 
 def scan_dataset(path: Path, settings: Settings, *, skip_bad_rows: bool) -> Scan:
@@ -130,41 +162,62 @@ def orphaned(ledger: Ledger) -> list[Event]:
 
 def first_plan(path: Path, settings: Settings, scanned: Scan) -> Iterator[Event]:
     """The events that plan a new run."""
-    if scanned.bad:
-        yield RowsSkipped([(line, found) for line, found in scanned.bad])
     numbering = Numbering(0, 1, 0, settings.batch_size)
-    yield from plan(read_dataset(path), scanned, None, numbering, settings.samples)
+    return chain(skipped(scanned), plan(read_dataset(path), scanned, None, numbering, settings.samples))
 
 
 def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparison:
     """A dataset against what was planned."""
-    planned = ((name, unit.outcome == "withdrawn") for name, unit in batch.units.items())
+    planned = ((name, unit.gone) for name, unit in batch.units.items())
     return compare(scanned, planned, settings.samples)
+
+
+def replanned(batch: BatchState, compared: Comparison) -> list[Event]:
+    """What a resume says about the plan in its first commit: rows that are gone, and that new ones come.
+
+    The plan counts as incomplete from here on until its last chunk is durable: so a crash in between is seen.
+    """
+    gone: list[Event] = [
+        PromptsWithdrawn(compared.gone[start : start + WITHDRAWN_CHUNK])
+        for start in range(0, len(compared.gone), WITHDRAWN_CHUNK)
+    ]
+    begun = [PromptsPlanned([], complete=False)] if compared.new and batch.plan_complete else []
+    return [*gone, *begun]
 
 
 def further_plan(
     path: Path, settings: Settings, batch: BatchState, scanned: Scan, compared: Comparison
 ) -> Iterator[Event]:
-    """The events that bring a plan up to a dataset: gone rows are withdrawn, new ones get new batches."""
-    for start in range(0, len(compared.gone), WITHDRAWN_CHUNK):
-        yield PromptsWithdrawn(compared.gone[start : start + WITHDRAWN_CHUNK])
-    if compared.new or not batch.plan_complete:
-        numbering = _numbering(batch, settings)
-        yield from plan(read_dataset(path), scanned, compared.new, numbering, settings.samples)
+    """The events that bring a plan up to a dataset: new rows get new batches, in planned order."""
+    if not compared.new and batch.plan_complete:
+        return iter(())
+    # Decided now, because the first commit will say that the plan is incomplete.
+    numbering = _numbering(batch, settings)
+    return chain(
+        skipped(scanned), plan(read_dataset(path), scanned, compared.new, numbering, settings.samples)
+    )
+
+
+def skipped(scanned: Scan) -> list[Event]:
+    """The lines that `--skip-bad-rows` left out, on record."""
+    return [RowsSkipped([(line, found) for line, found in scanned.bad])] if scanned.bad else []
 
 
 def _numbering(batch: BatchState, settings: Settings) -> Numbering:
     index = max((unit.index for unit in batch.units.values()), default=-1) + 1
-    if batch.plan_complete:
+    if batch.plan_complete or batch.batches == batch.complete_batches:
         return Numbering(index, batch.batches + 1, 0, settings.batch_size)
     # A planning that a crash cut short goes on where it was, in the batch that it was filling.
-    last = max(batch.batches, 1)
+    last = batch.batches
     filled = len({unit.index for unit in batch.units.values() if unit.batch == last})
     return Numbering(index, last, filled, settings.batch_size)
 
 
 def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterator[Event]:
-    """What today's quality rules change about trajectories that were decided before: no call, only events."""
+    """What today's quality rules change about trajectories that were decided before: no call, only events.
+
+    They belong into one commit with the changed setting: half of them would be taken for all.
+    """
     for name, unit in batch.units.items():
         if unit.outcome not in {"kept", "discarded"}:
             continue
@@ -179,4 +232,4 @@ def units_to_retry(batch: BatchState, options: Options) -> Iterable[str]:
     """Finished units that this resume gives another attempt."""
     outcomes = {"failed"} if options.retry_failed else set()
     outcomes |= {"discarded"} if options.retry_discarded else set()
-    return [name for name, unit in batch.units.items() if unit.outcome in outcomes]
+    return [name for name, unit in batch.units.items() if unit.outcome in outcomes and not unit.gone]

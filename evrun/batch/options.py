@@ -74,6 +74,8 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
     given = {name: value for name, value in options.given.items() if value is not None}
     if options.prefill_messages_file is not None:
         given["prefill"] = read_prefill(options.prefill_messages_file)
+    if options.skip_bad_rows:
+        given["skip_bad_rows"] = True
     if options.dataset is not None:
         given["dataset"] = options.dataset_name or str(options.dataset)
     base = msgspec.to_builtins(recorded) if recorded is not None else _from_environment(environment)

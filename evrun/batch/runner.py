@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from eventlog.events import PromptStarted
+from eventlog.events import PromptFailed, PromptStarted
 from eventlog.storage import Ticket
 from projections import RowSource, Views
 
@@ -84,10 +84,23 @@ class BatchRunner:
             if reason is None:
                 return await AttemptRunner(self._s, unit, brief, None).run()
             await self._s.journal.record(superseded(attempt, reason))
+        image = brief.row.get("image") or brief.row.get("docker_image")
+        if image is not None:
+            await self._refuse_image(unit, image)
+            return None
         toolsets = self._draw(unit)
         brief = msgspec.structs.replace(brief, tools=self._tools(toolsets))
         started = PromptStarted(unit, self._batch.units[unit].attempt + 1, toolsets, self._digest)
         return await AttemptRunner(self._s, unit, brief, started).run()
+
+    async def _refuse_image(self, unit: str, image: object) -> None:
+        """A row that wants a container must not run on the host instead; nothing is sent for it."""
+        number = self._batch.units[unit].attempt + 1
+        message = f"the row asks for container image {image!r}; this version of evrun runs no containers"
+        await self._s.journal.record(
+            PromptStarted(unit, number, [], self._digest),
+            PromptFailed(unit, number, "no_container", message, None, retryable=False),
+        )
 
     def _brief(self, unit: str) -> Brief:
         row = self._rows.row_of(self._batch.units[unit])

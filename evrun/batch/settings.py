@@ -23,6 +23,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_size: int = 10
     max_samples: int | None = None
     samples: int = 1
+    skip_bad_rows: bool = False
     template: str = "{prompt}"
     system_prompt: str | None = None
     ephemeral_system_prompt: str | None = None
@@ -57,8 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 # finished trajectories are kept. An open attempt goes on when one of these changes.
 OPERATIONAL = frozenset(
     {
-        "dataset", "batch_size", "max_samples", "samples", "base_url", "api_key_env", "require_reasoning",
-        "concurrency", "retries", "prompt_timeout", "request_timeout", "prices",
+        "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
+        "require_reasoning", "concurrency", "retries", "prompt_timeout", "request_timeout", "prices",
     }
 )  # fmt: skip
 

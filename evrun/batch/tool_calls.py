@@ -88,7 +88,12 @@ class ToolRunner:
             ToolStarted(attempt.unit, attempt.attempt, turn, call.position, call.tool.name, digest)
         )
         began = monotonic()
-        content = await run_tool(call.tool, call.arguments, self._context(attempt, timeout_s))
+        try:
+            context = self._context(attempt, timeout_s)
+        except OSError as error:
+            content = msgspec.json.encode({"error": f"no working directory: {error.strerror}"}).decode()
+        else:
+            content = await run_tool(call.tool, call.arguments, context)
         took_ms = round((monotonic() - began) * 1000)
         await self._finish(attempt, turn, call.position, content, took_ms)
 

@@ -5,14 +5,23 @@ import signal
 from collections.abc import Callable
 
 import anyio
+from anyio.abc import TaskStatus
 
 
-async def watch_signals(on_first: Callable[[int], None], before_leaving: Callable[[], None]) -> None:
+async def watch_signals(
+    on_first: Callable[[int], None],
+    before_leaving: Callable[[], None],
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
     """Call `on_first` with the number of the first signal; leave at once on the second.
+
+    To be started with `TaskGroup.start`, so that no signal comes too early.
 
     The log needs no goodbye: what was acknowledged is durable, and the next session goes on from there.
     """
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         first = True
         async for number in signals:
             if not first:

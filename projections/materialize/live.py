@@ -83,7 +83,7 @@ class Views:
         self._rows.flush()
 
     def begin_flush(self) -> Callable[[], None]:
-        """As `flush`, in two parts: what comes back must be called, and may be in another thread.
+        """As `flush`, in two parts: what comes back may be called in another thread.
 
         So an event loop need not wait for a disk. Only `apply` may be called until it is done.
         """

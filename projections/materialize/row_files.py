@@ -2,8 +2,8 @@
 
 import hashlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -39,6 +39,7 @@ class RowBuffer:
         self.stale: set[str] = set()
         self._lines: dict[str, list[bytes]] = {}
         self._held_bytes = 0
+        self._taken: deque[dict[str, list[bytes]]] = deque()
         self._writing = threading.Lock()
 
     def put(self, row: Row) -> None:
@@ -55,21 +56,21 @@ class RowBuffer:
         self.begin_flush()()
 
     def begin_flush(self) -> Callable[[], None]:
-        """Take all that is held, in order; what comes back writes it, and must be called, in any thread.
+        """Take all that is held; what comes back writes it, in any thread.
 
-        Rows may be put meanwhile. Whoever flushes before the writing is done waits for it.
+        Rows may be put meanwhile. Whoever flushes before the writing is done waits for it; what nobody
+        wrote is written by the next flush.
         """
-        self._writing.acquire()
-        lines, self._lines, self._held_bytes = self._lines, {}, 0
-        return partial(self._write, lines)
+        self._taken.append(self._lines)
+        self._lines, self._held_bytes = {}, 0
+        return self._write
 
-    def _write(self, lines: dict[str, list[bytes]]) -> None:
-        try:
-            for name, held in lines.items():
-                if name not in self.stale:
-                    self.take(name, held)
-        finally:
-            self._writing.release()
+    def _write(self) -> None:
+        with self._writing:
+            while self._taken:
+                for name, held in self._taken.popleft().items():
+                    if name not in self.stale:
+                        self.take(name, held)
 
     def take(self, name: str, lines: list[bytes]) -> None:
         """These lines come at the end of a file."""

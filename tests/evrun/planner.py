@@ -4,7 +4,7 @@ import json
 
 from eventlog.events import Counts, PromptStarted, Recorded, RunStarted, TrajectoryCompleted
 from evrun.batch.dataset import Row
-from evrun.batch.opening import comparison, first_plan, further_plan, scan_dataset
+from evrun.batch.opening import comparison, first_plan, further_plan, replanned, scan_dataset
 from evrun.batch.plan import Numbering, content_id, plan, scan
 from evrun.batch.settings import Settings
 from projections import BatchState, unit_name
@@ -61,9 +61,13 @@ class Planner:
         self.write(values)
         scanned = scan_dataset(self.path, self.settings, skip_bad_rows=False)
         compared = comparison(scanned, self.state, self.settings)
-        events = list(further_plan(self.path, self.settings, self.state, scanned, compared))
+        planned = further_plan(self.path, self.settings, self.state, scanned, compared)
+        events = replanned(self.state, compared)
         for event in events:
             self.apply(event)
+        for event in planned:
+            self.apply(event)
+            events.append(event)
         assert self.state.unexplained == 0
         return compared, events
 

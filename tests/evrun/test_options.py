@@ -235,6 +235,7 @@ def test_only_what_shapes_a_trajectory_is_in_the_digest():
         "retries": 0,
         "prompt_timeout": 1.0,
         "request_timeout": 1.0,
+        "skip_bad_rows": True,
         "template": "t",
         "system_prompt": "s",
         "ephemeral_system_prompt": "e",

@@ -98,7 +98,7 @@ def test_a_call_in_doubt_can_be_found_on_an_invoice():
     assert doubt["reason"] == "HTTP 500"
     assert doubt["request_id"] == "req-1"
     assert doubt["sent_at"].endswith("Z")
-    assert doubt["idempotency_key"] == idempotency_key(A, reserved.request)
+    assert doubt["idempotency_key"] == idempotency_key(A, 1, reserved.request)
 
 
 def test_calls_without_a_price_are_counted_in_every_state():
@@ -125,9 +125,10 @@ def test_the_dearest_prompts_come_first():
 
 def test_the_key_of_a_request_depends_on_unit_and_request_alone():
     """A repeat in another session carries the same key; another unit with the same request another."""
-    assert idempotency_key(A, b"d") == idempotency_key(A, b"d")
-    assert idempotency_key(A, b"d") != idempotency_key(B, b"d")
-    assert idempotency_key(A, b"d") != idempotency_key(A, b"e")
+    assert idempotency_key(A, 1, b"d") == idempotency_key(A, 1, b"d")
+    assert idempotency_key(A, 1, b"d") != idempotency_key(B, 1, b"d")
+    assert idempotency_key(A, 1, b"d") != idempotency_key(A, 2, b"d")
+    assert idempotency_key(A, 1, b"d") != idempotency_key(A, 1, b"e")
 
 
 def status(state, holder=None):

@@ -1,0 +1,174 @@
+"""The work of one session: the first commit, the plan, the run, the last commit, the views."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+import anyio
+from anyio import to_thread
+
+from eventlog.errors import AppendError
+from eventlog.events import Event, Recorded, RunFinished, SessionClosed, SettingsChanged
+from eventlog.storage import LogWriter
+from projections import RowSource, RunState, Views
+
+from ..effects.clock import monotonic
+from ..effects.limiter import Limiter
+from ..effects.orphans import kill_orphans
+from ..effects.secrets import Redactor
+from ..errors import EvrunError, leaf
+from ..journal import Journal
+from ..loop import Caller
+from ..prices import PriceBook
+from .attempt import Services
+from .control import Control
+from .endpoint import open_client
+from .opening import units_to_retry
+from .options import Options
+from .runner import BatchRunner
+from .settings import Settings
+from .tool_calls import ToolRunner
+
+
+class Ui(Protocol):
+    """What a session tells a person while it works."""
+
+    def note(self, text: str) -> None:
+        """Say one thing, once."""
+
+    def progress(self, state: RunState) -> None:
+        """Show how far the run is; called a few times a second."""
+
+    @property
+    def see(self) -> Callable[[Recorded], None] | None:
+        """Shown each event after it is durable and folded, where not null."""
+
+
+class Result(NamedTuple):
+    """How a session ended: the run's state, its exit code, and why it is not done (null where it is)."""
+
+    state: RunState
+    name: str
+    exit_code: int
+    reason: str | None
+    chain: bytes
+
+
+class Beginning(NamedTuple):
+    """What a session writes before it works: its intent, in one commit, and the plan that follows from it."""
+
+    first: list[Event]
+    further: Iterable[Event]
+
+
+class Work:
+    """Works on an opened run. An error of the log, the endpoint or the embedded model ends it as `failed`."""
+
+    def __init__(self, options: Options, environment: Mapping[str, str], ui: Ui, control: Control) -> None:
+        self._options = options
+        self._environment = environment
+        self._ui = ui
+        self._control = control
+        self._began = monotonic()
+        self._marker: str | None = None
+
+    def left(self, state: RunState) -> bool:
+        """Whether there is anything to do."""
+        counts = state.batch.counts
+        again = units_to_retry(state.batch, self._options)
+        return not self._control.stopping and bool(counts["open"] or counts["pending"] or again)
+
+    def kill_tools(self) -> None:
+        """End all processes that tools of this run have started, also those of earlier sessions."""
+        if self._marker is not None:
+            kill_orphans(self._marker)
+
+    async def run(self, writer: LogWriter, views: Views, settings: Settings, beginning: Beginning) -> Result:
+        """Do the work, close the session, and write the views."""
+        journal = Journal(writer, views, self._ui.see)
+        known = views.state.ledger.total.settled_calls > 0 and not _elsewhere(beginning.first)
+        try:
+            await self._record(journal, beginning)
+            if self.left(views.state):
+                await self._work(journal, writer, views, settings, known=known)
+        except (AppendError, EvrunError, BaseExceptionGroup) as error:
+            self._fail(error)
+        await self._close(journal, views.state)
+        await to_thread.run_sync(self._finish, views)
+        return self._result(writer, views)
+
+    def _fail(self, error: BaseException) -> None:
+        """What evrun knows ends the run; anything else is a fault of evrun, to be seen whole."""
+        known = leaf(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(known, AppendError):
+            self._control.fail(1, f"the log cannot be written: {known}")
+        elif isinstance(known, EvrunError):
+            hint = f"; {known.hint}" if known.hint else ""
+            self._control.fail(known.exit_code, f"{known}{hint}")
+        else:
+            raise error
+
+    async def _record(self, journal: Journal, beginning: Beginning) -> None:
+        await journal.record(*beginning.first)
+        for event in beginning.further:
+            if self._control.stopping:
+                return
+            await journal.record(event)
+
+    async def _work(
+        self, journal: Journal, writer: LogWriter, views: Views, settings: Settings, *, known: bool
+    ) -> None:
+        self._marker = writer.log_id.hex()
+        redactor = Redactor.from_environment(self._environment, settings.api_key_env)
+        prices = PriceBook(settings.prices, local_free=settings.base_url is None)
+        price = prices.price_for(settings.model, settings.base_url)
+        await to_thread.run_sync(self.kill_tools)
+        async with open_client(settings, self._environment) as client:
+            self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
+            services = Services(
+                journal,
+                Caller(journal, client, price, redactor, any_success=known),
+                Limiter(),
+                self._control,
+                ToolRunner(journal, self._options.directory / "work", self._marker, redactor),
+                price,
+            )
+            runner = BatchRunner(services, settings, views, RowSource(writer.reader()))
+            again = units_to_retry(views.state.batch, self._options)
+            try:
+                await runner.run(again, lambda: self._ui.progress(views.state))
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(self.kill_tools)
+
+    async def _close(self, journal: Journal, state: RunState) -> None:
+        """Write the session's end, if the log takes it."""
+        ending = self._control.ending
+        events: list[Event] = []
+        if ending is None and state.batch.finished_ns is None:
+            events.append(RunFinished(dict(state.batch.counts)))
+        name, reason = ("finished", None) if ending is None else (ending.state, ending.reason)
+        active_ns = round((monotonic() - self._began) * 1e9)
+        try:
+            await journal.record(*events, SessionClosed(journal.session, name, reason, active_ns))
+        except (AppendError, EvrunError) as error:
+            self._fail(error)
+
+    def _finish(self, views: Views) -> None:
+        try:
+            views.finish()
+        except OSError as error:
+            # The log is the truth and it is whole; a full disk must not hide why the run ended.
+            self._ui.note(f"views could not be written: {error}; `evrun replay` makes them again")
+
+    def _result(self, writer: LogWriter, views: Views) -> Result:
+        ending, chain = self._control.ending, writer.durable.chain
+        if ending is not None:
+            return Result(views.state, ending.state, ending.exit_code, ending.reason, chain)
+        code = 3 if views.state.batch.counts["failed"] else 0
+        return Result(views.state, "done", code, None, chain)
+
+
+def _elsewhere(first: list[Event]) -> bool:
+    """Whether this session asks another endpoint, or with another key, than those before."""
+    changes = [event.changes.keys() for event in first if isinstance(event, SettingsChanged)]
+    return any(names & {"base_url", "api_key_env"} for names in changes)
