@@ -117,7 +117,8 @@ class ToolRunner:
 
     def _context(self, attempt: Attempt, timeout_s: float) -> ToolContext:
         directory = self.directory(attempt.unit, attempt.attempt)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for made in (self._work, directory):
+            made.mkdir(mode=0o700, exist_ok=True)
         return ToolContext(
             workdir=directory,
             marker=f"{self._marker}/{directory.name}",
