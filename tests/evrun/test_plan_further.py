@@ -87,7 +87,7 @@ def test_more_samples_are_planned_for_known_rows_and_fewer_withdrawn(planner):
     planner.first(prompts("a", "b"))
     planner.settings = Settings(dataset="d", model="m", batch_size=2, samples=3)
     _, events = planner.further(prompts("a", "b"))
-    assert [(row.first_sample, row.samples) for row in events[0].rows] == [(2, 2), (2, 2)]
+    assert [(row.first_sample, row.samples) for row in events[-1].rows] == [(2, 2), (2, 2)]
     assert planner.state.counts["total"] == 6
     grown = planner.places()
     planner.settings = Settings(dataset="d", model="m", batch_size=2, samples=1)
