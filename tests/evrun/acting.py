@@ -1,6 +1,8 @@
 """The acting side on a real log: a journal, a caller, and a disk that can be told to fail."""
 
+import json
 import os
+import threading
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import anyio
 
 from eventlog.events import PlannedRow, PromptsPlanned, PromptStarted, RunStarted, SessionOpened, decode_event
 from eventlog.storage import LogReader, LogWriter, RealFileSystem
+from evrun.bounds import Bound
 from evrun.effects.clock import now_ns, random_bytes
 from evrun.effects.llm import Endpoint, LlmClient
 from evrun.effects.secrets import Redactor
@@ -20,6 +23,8 @@ CONTENT = b"0" * 16
 UNIT = unit_name(CONTENT, 1, 1)
 ORDER = Order(UNIT, 1, "rollout", "m", "h")
 STARTED = PromptStarted(UNIT, 1, [], b"digest")
+BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "p"}]}).encode()
+BOUND = Bound(10, 5, 700, "a test")
 
 
 class FailingDisk(RealFileSystem):
@@ -43,6 +48,20 @@ class FailingDisk(RealFileSystem):
     def fdatasync(self, fd):
         """Sync, or fail."""
         self._strike("fdatasync", fd)
+        super().fdatasync(fd)
+
+
+class HeldDisk(RealFileSystem):
+    """Real files; while `let_go` is cleared, the sync of a segment waits."""
+
+    def __init__(self):
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def fdatasync(self, fd):
+        """Sync, when allowed."""
+        if Path(f"/proc/self/fd/{fd}").readlink().suffix == ".evl":
+            assert self.let_go.wait(30)
         super().fdatasync(fd)
 
 
@@ -89,3 +108,13 @@ def names_in(directory):
 def run(main):
     """Run a coroutine function to its end."""
     return anyio.run(main)
+
+
+def nothing(*_):
+    """Nothing follows from an answer."""
+    return None  # noqa: RET501 (the answer is: nothing)
+
+
+def ask(caller, *, first=STARTED, conclude=nothing, timeout_s=5.0):
+    """One call."""
+    return caller.complete(ORDER, BODY, BOUND, timeout_s=timeout_s, first=first, conclude=conclude)

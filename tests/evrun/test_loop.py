@@ -1,53 +1,41 @@
 """Record, wait until durable, act, record: proved by looking into the log at the moment of each step."""
 
-import json
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from eventlog.errors import NotWritten
 from eventlog.events import (
-    BudgetReleased,
     BudgetReserved,
-    BudgetSpent,
-    ModelAnswered,
     ModelCallFailed,
     RowsSkipped,
     SpendInDoubt,
 )
-from evrun.bounds import Bound
 from evrun.ledger import request_digest
 from evrun.prices import Price
 from evrun.rates import Rate
 from tests.endpoint.client import running_endpoint
 from tests.evrun.acting import (
+    BODY,
+    BOUND,
     ORDER,
-    STARTED,
     FailingDisk,
+    HeldDisk,
+    ask,
     events_in,
     names_in,
+    nothing,
     open_caller,
     open_journal,
     plan_one,
     run,
 )
 from tests.evrun.attempts import body as answer_body
-from tests.evrun.loopback import KEY, free_port, read_request, serving
+from tests.evrun.loopback import read_request, serving
 
-BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "p"}]}).encode()
-BOUND = Bound(10, 5, 700, "a test")
 CHEAP = Price("a test", Rate(1000), Rate(2000))
-
-
-def nothing(*_):
-    """Nothing follows from an answer."""
-    return None  # noqa: RET501 (the answer is: nothing)
-
-
-def ask(caller, *, first=STARTED, conclude=nothing, timeout_s=5.0):
-    """One call."""
-    return caller.complete(ORDER, BODY, BOUND, timeout_s=timeout_s, first=first, conclude=conclude)
 
 
 def response(body, status="200 OK"):
@@ -116,6 +104,70 @@ def test_intents_of_many_callers_are_each_durable_before_their_own_request(tmp_p
 
     run(main)
     assert missing == []
+
+
+def test_nothing_is_sent_while_its_intent_is_not_durable(tmp_path):
+    """The sync hangs: no request; once it is done, the request leaves."""
+    disk = HeldDisk()
+
+    async def handle(reader, writer, came):
+        await read_request(reader, came)
+        writer.write(response(answer_body()))
+
+    async def main():
+        with open_journal(tmp_path, filesystem=disk) as journal:
+            await plan_one(journal)
+            async with serving(handle) as (url, came), open_caller(journal, url) as caller:
+                disk.let_go.clear()
+                async with anyio.create_task_group() as group:
+                    group.start_soon(ask, caller)
+                    await anyio.sleep(0.3)  # long enough for a request that does not wait
+                    assert came == []
+                    disk.let_go.set()
+                assert len(came) == 1
+
+    run(main)
+
+
+def test_a_call_that_is_cancelled_before_it_is_sent_is_released(tmp_path):
+    """The run is stopped while the intent is being written: nothing leaves, and nothing is in doubt."""
+    disk = HeldDisk()
+
+    async def handle(reader, writer, came):
+        await read_request(reader, came)
+
+    async def main():
+        with open_journal(tmp_path, filesystem=disk) as journal:
+            await plan_one(journal)
+            async with serving(handle) as (url, came), open_caller(journal, url) as caller:
+                disk.let_go.clear()
+                async with anyio.create_task_group() as group:
+                    group.start_soon(ask, caller)
+                    await anyio.lowlevel.checkpoint()
+                    group.cancel_scope.cancel()
+                    disk.let_go.set()
+                assert came == []
+                assert journal.state.ledger.reserved == {}
+
+    run(main)
+    assert names_in(tmp_path)[-2:] == ["BudgetReserved", "BudgetReleased"]
+
+
+def test_an_answer_is_recorded_though_deciding_on_it_fails(tmp_path):
+    """It was paid for: the error is raised, and a new session finds the answer."""
+
+    def conclude(reserved, outcome):
+        raise ValueError("a bug")
+
+    async def main():
+        with running_endpoint() as endpoint, open_journal(tmp_path) as journal:
+            await plan_one(journal)
+            async with open_caller(journal, endpoint.base_url) as caller:
+                with pytest.raises(ValueError, match="a bug"):
+                    await ask(caller, conclude=conclude)
+
+    run(main)
+    assert names_in(tmp_path)[-2:] == ["BudgetSpent", "ModelAnswered"]
 
 
 def test_nothing_is_sent_when_its_intent_cannot_be_written(tmp_path):
@@ -207,107 +259,3 @@ def test_a_cancelled_call_is_recorded_in_doubt(tmp_path):
     assert (doubt.bound_nano_usd, doubt.bound_tokens) == (700, 15)
     assert isinstance(failed, ModelCallFailed)
     assert (failed.error_class, failed.retryable) == ("abandoned", True)
-
-
-OUTCOMES = {
-    "refused": ({"status": 400, "error": {"message": "no", "code": "x"}}, BudgetReleased, "fail_prompt"),
-    "rate limited": ({"status": 429, "headers": {"retry-after": "2"}}, BudgetReleased, "pause"),
-    "broken": ({"status": 500}, SpendInDoubt, "retry"),
-    "closed": ({"fault": "close"}, SpendInDoubt, "retry"),
-    "half a JSON": ({"fault": "half_json"}, SpendInDoubt, "retry"),
-    "without usage": ({"usage": None}, SpendInDoubt, "answer"),
-    "with usage": ({}, BudgetSpent, "answer"),
-    "half a character": ({"status": 400, "body": '{"error": {"message": "cut \\ud83d"}}'}, BudgetReleased,
-                         "fail_prompt"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("then", "money", "kind"), OUTCOMES.values(), ids=OUTCOMES)
-def test_money_and_meaning_of_a_call_are_one_fact(tmp_path, then, money, kind):
-    """Spent, released or in doubt, in one commit with the answer or the failure; no call stays open."""
-
-    async def main():
-        with running_endpoint(rules=[{"then": then}]) as endpoint, open_journal(tmp_path) as journal:
-            await plan_one(journal)
-            async with open_caller(journal, endpoint.base_url) as caller:
-                verdict, _ = await ask(caller)
-                assert verdict.kind == kind
-                assert caller.any_success == (kind == "answer")
-                assert journal.state.ledger.reserved == {}
-
-    run(main)
-    *_, closed, meaning = events_in(tmp_path)
-    assert isinstance(closed, money)
-    assert isinstance(meaning, ModelAnswered if kind == "answer" else ModelCallFailed)
-    assert closed.call == meaning.call == "s1.c1"
-
-
-def test_a_call_that_found_nobody_is_released(tmp_path):
-    """Nothing was sent, so nothing was spent."""
-
-    async def main():
-        with open_journal(tmp_path) as journal:
-            await plan_one(journal)
-            async with open_caller(journal, f"http://127.0.0.1:{free_port()}/v1") as caller:
-                verdict, _ = await ask(caller)
-                assert (verdict.kind, verdict.billed) == ("retry", "no")
-
-    run(main)
-    assert names_in(tmp_path)[-2:] == ["BudgetReleased", "ModelCallFailed"]
-
-
-def test_a_call_that_takes_too_long_is_in_doubt(tmp_path):
-    """At its deadline, with the reason."""
-
-    async def main():
-        rules = [{"then": {"fault": "hang"}}]
-        with running_endpoint(rules=rules) as endpoint, open_journal(tmp_path) as journal:
-            await plan_one(journal)
-            async with open_caller(journal, endpoint.base_url) as caller:
-                verdict, _ = await ask(caller, timeout_s=0.2)
-                assert (verdict.kind, verdict.error_class) == ("retry", "timeout")
-
-    run(main)
-    assert names_in(tmp_path)[-2:] == ["SpendInDoubt", "ModelCallFailed"]
-
-
-LEAKS = [{"text": f"it is {KEY}"}, {"status": 400, "error": {"message": f"bad key {KEY}"}}]
-
-
-@pytest.mark.parametrize("then", LEAKS)
-def test_a_key_that_comes_back_is_never_recorded(tmp_path, then):
-    """Neither in an answer nor in a refusal; what was sent to the endpoint is not changed."""
-
-    async def main():
-        with running_endpoint(rules=[{"then": then}], api_key=KEY) as endpoint:
-            with open_journal(tmp_path) as journal:
-                await plan_one(journal)
-                async with open_caller(journal, endpoint.base_url, api_key=KEY) as caller:
-                    await ask(caller)
-            assert endpoint.requests()[0]["auth_ok"]
-
-    run(main)
-    last = events_in(tmp_path)[-1]
-    said = last.body.decode() if isinstance(last, ModelAnswered) else last.message
-    assert KEY not in said
-    assert "[redacted:KEY]" in said or "<API key>" in said
-    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert KEY.encode() not in everything
-
-
-def test_a_repeat_carries_the_key_of_the_first_and_another_call_number(tmp_path):
-    """So that a provider knows the repeat, and the log tells the two apart."""
-
-    async def main():
-        with running_endpoint(honour_idempotency=True) as endpoint, open_journal(tmp_path) as journal:
-            await plan_one(journal)
-            async with open_caller(journal, endpoint.base_url) as caller:
-                await ask(caller)
-                await ask(caller, first=None)
-            first, second = endpoint.requests()
-            assert first["idempotency_key"] == second["idempotency_key"] is not None
-            assert second["outcome"] == "repeated"
-
-    run(main)
-    calls = [event.call for event in events_in(tmp_path) if isinstance(event, BudgetReserved)]
-    assert calls == ["s1.c1", "s1.c2"]
