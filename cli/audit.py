@@ -40,7 +40,7 @@ def show(report: dict[str, Any]) -> None:
     for group, key in (("session", "by_session"), ("model", "by_model"), ("role", "by_role")):
         rows = [(part[group], part["calls"], part["settled_usd"]) for part in report[key]]
         output.table([group, "calls", "settled USD"], rows, title=f"by {group}")
-    doubts = [(d["call"], d["unit"], d["sent_at"], d["bound_usd"] or "unpriced") for d in report["in_doubt"]]
+    doubts = [(d["call"], d["unit"], d["sent_at"], d["bound_usd"] or "unknown") for d in report["in_doubt"]]
     output.table(["call", "unit", "sent", "at most USD"], doubts, title="calls in doubt")
     checks = [
         ("ok" if check["ok"] else "FAILED", check["name"], check["detail"]) for check in report["checks"]
@@ -58,10 +58,10 @@ def totals(report: dict[str, Any]) -> list[tuple[str, object]]:
     return [
         ("run", f"{report['run']}, up to event {report['sequence']}"),
         ("settled", f"{report['settled_usd']} USD in {calls['settled']} calls"),
-        ("in doubt", f"at most {report['in_doubt_usd']} USD in {calls['in_doubt']} calls"),
-        ("reserved", f"at most {report['reserved_usd']} USD in {calls['reserved']} calls"),
+        ("in doubt", f"{output.at_most(report['in_doubt_usd'])} in {calls['in_doubt']} calls"),
+        ("reserved", f"{output.at_most(report['reserved_usd'])} in {calls['reserved']} calls"),
         ("cap", cap),
         ("released", f"{calls['released']} calls, which cost nothing"),
-        ("unpriced", f"{calls['unpriced']} calls, whose price is not known"),
+        ("unpriced", f"{calls['unpriced']} calls, whose price or bound is not known"),
         ("tokens", ", ".join(f"{number} {name}" for name, number in known.items())),
     ]

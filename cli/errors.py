@@ -12,6 +12,7 @@
     143  ended by SIGTERM
 """
 
+import errno
 from typing import NamedTuple
 
 import typer
@@ -52,7 +53,7 @@ def explain(error: Exception) -> Explanation | None:
         case EventLogError():
             return Explanation(str(error) + _place(error), None, _log_code(error))
         case OSError():
-            return Explanation(_foreign(error), None, FAILED)
+            return Explanation(_foreign(error), _room(error), FAILED)
         case _:
             return _usage(error)
 
@@ -83,6 +84,12 @@ def _place(error: EventLogError) -> str:
 def _foreign(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"
+
+
+def _room(error: OSError) -> str | None:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        return "what was acknowledged is kept; make room, then go on with --resume"
+    return None
 
 
 def _usage(error: Exception) -> Explanation | None:

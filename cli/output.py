@@ -88,6 +88,13 @@ class LiveLine:
             self._live.stop()
 
 
+def at_most(amount: str | None) -> str:
+    """An upper bound in words; null is no bound at all."""
+    return (
+        "unknown (no bound without a price and --max-tokens)" if amount is None else f"at most {amount} USD"
+    )
+
+
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Names and values, one pair a line, the values in one column."""
     rows = [(name, printable(str(value))) for name, value in pairs]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from eventlog.errors import LogLocked
-from eventlog.storage import LogReader, lock_holder
+from eventlog.storage import LogReader, lock_holder, log_exists
 from evrun.errors import UsageFault
 from projections import FileCheck, check, rebuild
 
@@ -68,6 +68,8 @@ def refuse_if_not_ours(directory: Path, target: Path) -> None:
         LogLocked: a process holds the run and keeps its views itself.
         UsageFault: the target is another run's directory.
     """
+    if log_exists(target):
+        raise UsageFault(f"--out {target} is a log", "give a directory of its own")
     if target.resolve() != directory.resolve():
         if log_of(target).is_dir():
             raise UsageFault(f"--out {target} is the directory of another run", "give a directory of its own")

@@ -105,7 +105,7 @@ def _say(result: Result, report: dict[str, Any], options: Options) -> None:
         output.line(f"reason: {result.reason}")
     parts = [f"{report['settled_usd']} USD settled"]
     if result.state.ledger.in_doubt:
-        parts.append(f"at most {report['in_doubt_usd']} USD in doubt")
+        parts.append(f"{output.at_most(report['in_doubt_usd'])} in doubt")
     if result.state.ledger.total.unpriced:
         parts.append(f"{result.state.ledger.total.unpriced} calls unpriced")
     output.line(f"spent: {', '.join(parts)}")

@@ -51,8 +51,8 @@ def show(report: dict[str, Any]) -> None:
             ("prompts", counts),
             *([("batches", f"{report['batches']['done']} of {report['batches']['total']} done")]),
             ("settled", f"{report['settled_usd']} USD"),
-            ("in doubt", f"at most {report['in_doubt_usd']} USD"),
-            ("reserved", f"at most {report['reserved_usd']} USD"),
+            ("in doubt", output.at_most(report["in_doubt_usd"])),
+            ("reserved", output.at_most(report["reserved_usd"])),
             ("session", session_line(report["session"])),
             ("log", f"{report['sequence']} events, chain {report['chain']}"),
         ]

@@ -21,6 +21,7 @@ from .status import result_report, state_name, status_report
 from .times import rfc3339
 from .tool_outcome import tool_succeeded
 from .units import Unit, idempotency_key, unit_name
+from .view_names import is_view
 
 __all__ = [
     "Answer",
@@ -44,6 +45,7 @@ __all__ = [
     "count_attempt",
     "fold_log",
     "idempotency_key",
+    "is_view",
     "json_line",
     "loads_lenient",
     "normalise_usage",

@@ -18,14 +18,13 @@ def audit_report(ledger: Ledger, batch: BatchState, *, run: str, live: bool) -> 
     no longer be settled by itself, so it counts as in doubt.
     """
     total = ledger.total
-    in_doubt, reserved = _bounds(total, live=live)
     left = ledger.left("usd")
     return {
         "run": run,
         "sequence": batch.sequence,
         "settled_usd": usd(total.settled_nano_usd),
-        "in_doubt_usd": usd(in_doubt),
-        "reserved_usd": usd(reserved),
+        "in_doubt_usd": total.in_doubt_usd(live=live),
+        "reserved_usd": total.reserved_usd(live=live),
         "cap_usd": None if left is None else usd(ledger.caps["usd"]),
         "left_usd": None if left is None else usd(left),
         "tokens": _tokens(total, live=live),
@@ -136,13 +135,6 @@ def _by_state(ledger: Ledger) -> int:
     return ledger.total.settled_calls + len(ledger.in_doubt) + len(ledger.reserved)
 
 
-def _bounds(sums: Sums, *, live: bool) -> tuple[int, int]:
-    """What is in doubt and what is reserved, in nano-USD."""
-    if live:
-        return sums.in_doubt_nano_usd, sums.reserved_nano_usd
-    return sums.in_doubt_nano_usd + sums.reserved_nano_usd, 0
-
-
 def _tokens(total: Sums, *, live: bool) -> dict[str, int | None]:
     usage = total.usage
     nothing = 0 if total.settled_calls == 0 else None
@@ -168,12 +160,11 @@ def _calls(ledger: Ledger, *, live: bool) -> dict[str, int]:
 
 
 def _by_session(number: int, sums: Sums, *, live: bool) -> dict[str, Any]:
-    in_doubt, reserved = _bounds(sums, live=live)
     return {
         "session": number,
         "settled_usd": usd(sums.settled_nano_usd),
-        "in_doubt_usd": usd(in_doubt),
-        "reserved_usd": usd(reserved),
+        "in_doubt_usd": sums.in_doubt_usd(live=live),
+        "reserved_usd": sums.reserved_usd(live=live),
         "calls": sums.calls,
     }
 

@@ -5,6 +5,7 @@ import msgspec
 from eventlog.events import Usage
 
 from .conversation import NO_USAGE, add_usage
+from .money import usd
 
 
 class Sums(msgspec.Struct, gc=False):
@@ -18,6 +19,8 @@ class Sums(msgspec.Struct, gc=False):
     settled_nano_usd: int = 0
     in_doubt_nano_usd: int = 0
     reserved_nano_usd: int = 0
+    in_doubt_unbounded: int = 0
+    reserved_unbounded: int = 0
     calls: int = 0
     settled_calls: int = 0
     unpriced: int = 0
@@ -36,6 +39,7 @@ class Sums(msgspec.Struct, gc=False):
         self.reserved_tokens += call.bound_tokens
         if call.bound_nano_usd is None:
             self.unpriced += 1
+            self.reserved_unbounded += 1
         else:
             self.reserved_nano_usd += call.bound_nano_usd
 
@@ -44,6 +48,7 @@ class Sums(msgspec.Struct, gc=False):
         self.reserved_tokens -= call.bound_tokens
         if call.bound_nano_usd is None:
             self.unpriced -= 1
+            self.reserved_unbounded -= 1
         else:
             self.reserved_nano_usd -= call.bound_nano_usd
 
@@ -52,6 +57,7 @@ class Sums(msgspec.Struct, gc=False):
         self.in_doubt_tokens += call.bound_tokens
         if call.bound_nano_usd is None:
             self.unpriced += 1
+            self.in_doubt_unbounded += 1
         else:
             self.in_doubt_nano_usd += call.bound_nano_usd
 
@@ -60,6 +66,7 @@ class Sums(msgspec.Struct, gc=False):
         self.in_doubt_tokens -= call.bound_tokens
         if call.bound_nano_usd is None:
             self.unpriced -= 1
+            self.in_doubt_unbounded -= 1
         else:
             self.in_doubt_nano_usd -= call.bound_nano_usd
 
@@ -70,6 +77,21 @@ class Sums(msgspec.Struct, gc=False):
             self.unpriced += 1
         else:
             self.settled_nano_usd += cost_nano_usd
+
+    def in_doubt_usd(self, *, live: bool) -> str | None:
+        """The most that calls in doubt can have cost, reserved ones too where no process holds the run.
+
+        Null where one of them has no bound: nobody can say then.
+        """
+        if self.in_doubt_unbounded or (self.reserved_unbounded and not live):
+            return None
+        return usd(self.in_doubt_nano_usd + (0 if live else self.reserved_nano_usd))
+
+    def reserved_usd(self, *, live: bool) -> str | None:
+        """The most that calls under way can cost; null where one of them has no bound."""
+        if not live:
+            return usd(0)
+        return None if self.reserved_unbounded else usd(self.reserved_nano_usd)
 
     def use(self, usage: Usage) -> None:
         """A settled call used tokens."""

@@ -99,8 +99,8 @@ def _cost(ledger: Ledger, state: RunState) -> dict[str, Any]:
     total = ledger.total
     return {
         "settled_usd": usd(total.settled_nano_usd),
-        "in_doubt_usd": usd(total.in_doubt_nano_usd),
-        "reserved_usd": usd(total.reserved_nano_usd),
+        "in_doubt_usd": total.in_doubt_usd(live=True),
+        "reserved_usd": total.reserved_usd(live=True),
         "calls": total.calls,
         "unpriced_calls": total.unpriced,
         "by_outcome": {name: usd(nano) for name, nano in settled_by_outcome(state.batch).items()},

@@ -32,7 +32,6 @@ def result_report(
     audit.
     """
     total = state.ledger.total
-    reserved = total.reserved_nano_usd
     return {
         "run": run,
         "dir": dir,
@@ -41,8 +40,8 @@ def result_report(
         "counts": counts_of(state.batch),
         "reason": reason,
         "settled_usd": usd(total.settled_nano_usd),
-        "in_doubt_usd": usd(total.in_doubt_nano_usd + (0 if live else reserved)),
-        "reserved_usd": usd(reserved if live else 0),
+        "in_doubt_usd": total.in_doubt_usd(live=live),
+        "reserved_usd": total.reserved_usd(live=live),
         "sequence": state.sequence,
         "chain": chain,
     }

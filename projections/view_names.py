@@ -25,6 +25,14 @@ def batch_number(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
+def is_view(name: str) -> bool:
+    """Whether this is the name of a view file."""
+    return name in _NAMES or batch_number(name) is not None
+
+
+_NAMES: Final = frozenset({CHECKPOINT, STATISTICS, TRAJECTORIES, DISCARDED_ROWS, FAILED_ROWS})
+
+
 def row_file(unit: Unit) -> str | None:
     """The file that holds the unit's row; null while it has not ended."""
     if unit.outcome == KEPT:

@@ -160,6 +160,11 @@ def _opened(path: Path) -> Iterator[Iterable[bytes]]:
             f"dataset {path}: expected .jsonl, .jsonl.gz or .jsonl.zst, found {path.suffix or 'no ending'}",
             hint="write one JSON object with a prompt on each line",
         )
+    if path.exists() and not path.is_file():
+        # A pipe could be read once only, and a dataset is read twice.
+        raise UsageFault(
+            f"dataset {path}: expected a regular file", hint="give - to read from standard input"
+        )
     try:
         if name.endswith(".zst"):
             with path.open("rb") as packed_file:

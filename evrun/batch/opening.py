@@ -21,7 +21,7 @@ from eventlog.events import (
     decode_event,
 )
 from eventlog.storage import LogReader, LogWriter, log_exists
-from projections import BatchState, Ledger
+from projections import BatchState, Ledger, is_view
 
 from ..effects.clock import now_ns, random_bytes
 from ..errors import UsageFault
@@ -35,6 +35,8 @@ from .plan import Comparison, Numbering, Scan, compare, plan, scan
 from .settings import Settings, changes_between, settings_from_record, settings_record
 
 WITHDRAWN_CHUNK = 1000
+FIRST_SEGMENT_BYTES = 64 * 1024
+"""A resume with nothing to do costs no more than this on disk; segments double from here."""
 
 
 def check_name_is_free(options: Options) -> bool:
@@ -44,6 +46,8 @@ def check_name_is_free(options: Options) -> bool:
         UsageFault: with the ways on.
     """
     there = log_exists(options.directory / "log")
+    if not there:
+        _refuse_foreign_views(options)
     if there and not options.resume:
         refuse_used_name(options)
     if not there and options.dataset is None:
@@ -53,6 +57,19 @@ def check_name_is_free(options: Options) -> bool:
             hint=f"evrun run DATASET --run-name {options.run_name}",
         )
     return there
+
+
+def _refuse_foreign_views(options: Options) -> None:
+    """Views without a log are somebody's results, perhaps another runner's: never write over them."""
+    try:
+        names = sorted(entry.name for entry in options.directory.iterdir() if is_view(entry.name))
+    except OSError:
+        return
+    if names:
+        raise UsageFault(
+            f"{options.directory} holds results ({', '.join(names[:5])}) but no log of evrun",
+            hint="choose another --run-name, or move these files away",
+        )
 
 
 def refuse_used_name(options: Options) -> NoReturn:
@@ -109,9 +126,13 @@ def open_writer(directory: Path, warn: Callable[[str], None]) -> LogWriter:
     Raises:
         LogLocked, LogRefused: somebody else works on it, or it is not whole.
     """
-    holder = {"host": socket.gethostname(), "run": directory.name}
     return LogWriter.open(
-        directory / "log", clock_ns=now_ns, random_bytes=random_bytes, holder=holder, warn=warn
+        directory / "log",
+        clock_ns=now_ns,
+        random_bytes=random_bytes,
+        holder={"host": socket.gethostname(), "run": directory.name},
+        warn=warn,
+        first_segment_bytes=FIRST_SEGMENT_BYTES,
     )
 
 

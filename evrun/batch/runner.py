@@ -42,25 +42,23 @@ class BatchRunner:
         show progress. Errors come as an exception group; one of `eventlog.errors.AppendError` means that
         the log cannot be written.
         """
-        queue = self._queue(list(again))
+        names = self._names(list(again))
+        queue = iter(names)
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep_views, watch)
             async with anyio.create_task_group() as workers:
                 group.start_soon(self._end_in_time, workers.cancel_scope)
-                for _ in range(self._settings.concurrency):
+                for _ in range(min(self._settings.concurrency, len(names))):
                     workers.start_soon(self._worker, queue)
             group.cancel_scope.cancel()
 
-    def _queue(self, again: list[str]) -> Iterator[str]:
+    def _names(self, again: list[str]) -> list[str]:
         """Units to work on: those left open by an earlier session, those to try again, then the pending ones.
 
         Names are taken at once, because the fold changes while the run goes on.
         """
-        left_open = list(self._batch.open)
         pending = [name for name, unit in self._batch.units.items() if unit.outcome == "pending"]
-        yield from left_open
-        yield from again
-        yield from pending
+        return [*self._batch.open, *again, *pending]
 
     async def _worker(self, queue: Iterator[str]) -> None:
         behind: Ticket | None = None

@@ -129,7 +129,7 @@ class Work:
                 Caller(journal, client, price, redactor, any_success=known),
                 Limiter(),
                 self._control,
-                ToolRunner(journal, self._options.directory / "work", self._marker, redactor),
+                ToolRunner(journal, (self._options.directory / "work").resolve(), self._marker, redactor),
                 price,
             )
             runner = BatchRunner(services, settings, views, RowSource(writer.reader()))

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first asks a run to end, the second ends the process at once."""
+"""SIGINT, SIGTERM and SIGHUP: the first asks a run to end, the second ends the process at once."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ async def watch_signals(
 
     The log needs no goodbye: what was acknowledged is durable, and the next session goes on from there.
     """
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         task_status.started()
         first = True
         async for number in signals:

@@ -204,7 +204,7 @@ def test_a_path_that_is_no_file_is_refused(tmp_path):
     (tmp_path / "dir.jsonl").mkdir()
     with pytest.raises(UsageFault, match=r"none\.jsonl: no such file"):
         list(read_dataset(tmp_path / "none.jsonl"))
-    with pytest.raises(UsageFault, match=r"dir\.jsonl: Is a directory"):
+    with pytest.raises(UsageFault, match=r"dir\.jsonl: expected a regular file"):
         list(read_dataset(tmp_path / "dir.jsonl"))
 
 
