@@ -1,6 +1,5 @@
 """One session on a batch run: what somebody typed, checked against what is there, becomes a first commit."""
 
-import gc
 import os
 import signal
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from eventlog.events import Event, SettingsChanged
 from eventlog.storage import LogWriter
 from projections import Views, open_views
 
+from ..effects.memory import suit_many_small_objects
 from ..effects.signals import watch_signals
 from ..errors import Stopped, UsageFault, leaf
 from . import opening
@@ -48,12 +48,8 @@ async def run_batch(options: Options, environment: Mapping[str, str], ui: Ui) ->
 
 
 def run_batch_sync(options: Options, environment: Mapping[str, str], ui: Ui) -> Result:
-    """`run_batch` for a process that does nothing else.
-
-    Its garbage collector is tuned for a state of many small objects that hold no cycles.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    """`run_batch` for a process that does nothing else, and whose memory may be managed for it."""
+    suit_many_small_objects()
     return anyio.run(run_batch, options, environment, ui)
 
 
