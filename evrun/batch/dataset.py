@@ -25,6 +25,10 @@ ZST_BLOCK_BYTES = 4096
 ZST_WINDOW_BYTES = 1 << 31
 
 
+LARGEST_ROW_BYTES = 250 << 20
+"""A row is part of one commit of the log, which holds at most 256 MiB."""
+
+
 class Row(NamedTuple):
     """One usable row: its line number from 1, its JSON object, and that object's bytes as they were."""
 
@@ -71,6 +75,8 @@ def refuse_bad_lines(bad: list[BadLine], path: Path) -> None:
 
 
 def _row(number: int, text: bytes) -> Row | BadLine:
+    if len(text) > LARGEST_ROW_BYTES:
+        return BadLine(number, f"too large: {len(text)} bytes, at most {LARGEST_ROW_BYTES} fit into the log")
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
