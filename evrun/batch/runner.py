@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from eventlog.errors import NotWritten
 from eventlog.events import PromptFailed, PromptStarted
 from eventlog.storage import Ticket
 from projections import RowSource, Views
@@ -61,6 +62,13 @@ class BatchRunner:
         return [*self._batch.open, *again, *pending]
 
     async def _worker(self, queue: Iterator[str]) -> None:
+        try:
+            await self._take_units(queue)
+        except NotWritten as error:
+            # A full disk: calls in flight may still finish, and be recorded where there is room again.
+            self._s.control.fail(1, f"the log cannot be written: {error}")
+
+    async def _take_units(self, queue: Iterator[str]) -> None:
         behind: Ticket | None = None
         for unit in queue:
             if self._s.control.stopping:
