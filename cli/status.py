@@ -48,7 +48,7 @@ def show(report: dict[str, Any]) -> None:
                 "state",
                 report["state"] if report["reason"] is None else f"{report['state']}: {report['reason']}",
             ),
-            ("prompts", counts),
+            ("prompts", counts if report["plan_complete"] else f"{counts}; the plan is not complete"),
             *([("batches", f"{report['batches']['done']} of {report['batches']['total']} done")]),
             ("settled", f"{report['settled_usd']} USD"),
             ("in doubt", output.at_most(report["in_doubt_usd"])),

@@ -64,6 +64,7 @@ def status_report(
     report["session"] = _session(state.batch)
     report["open"] = [_open(attempt) for attempt in state.batch.open.values()]
     report["batches"] = batches(state.batch)
+    report["plan_complete"] = state.batch.plan_complete
     return report
 
 
