@@ -117,7 +117,9 @@ def _refuse_api_key(value: str | None) -> None:
 
 
 def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    if text is None:
+        return None
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _json_object(option: str, text: str | None) -> dict[str, Any] | None:

@@ -25,8 +25,7 @@ from projections import BatchState, Ledger, is_view
 
 from ..effects.clock import now_ns, random_bytes
 from ..errors import UsageFault
-from ..tools.distributions import split_by_availability
-from ..tools.toolsets import BUILT_IN, definitions
+from ..tools import definitions, distribution_toolsets, left_out
 from ..versions import versions
 from .dataset import read_dataset, refuse_bad_lines
 from .decide import rejudge
@@ -152,16 +151,14 @@ def started(options: Options, settings: Settings, scanned: Scan) -> RunStarted:
 def run_toolsets(settings: Settings) -> dict[str, list[dict[str, Any]]]:
     """The tool definitions that a run may use, by toolset."""
     names = settings.toolsets
-    if names is None:
-        names, _ = split_by_availability(settings.distribution, tuple(BUILT_IN))
-    return definitions(names)
+    return definitions(distribution_toolsets(settings.distribution) if names is None else names)
 
 
 def toolsets_left_out(settings: Settings) -> list[str]:
     """The toolsets of the run's distribution that evrun does not have; they are left out of each draw."""
     if settings.toolsets is not None:
         return []
-    return split_by_availability(settings.distribution, tuple(BUILT_IN))[1]
+    return left_out(settings.distribution)
 
 
 def changed(batch: BatchState, settings: Settings) -> SettingsChanged | None:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -207,12 +206,6 @@ def _check_endpoint(settings: Settings) -> None:
     Endpoint(settings.base_url).url("")
 
 
-def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine."""
-    host = urlsplit(url).hostname or ""
-    return host in {"localhost", "::1"} or host.startswith("127.")
-
-
 def api_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
     """The API key of the endpoint, from the environment only.
 
@@ -222,7 +215,7 @@ def api_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
     if settings.model == LOCAL_MODEL or settings.base_url is None:
         return None
     key = environment.get(settings.api_key_env) or None
-    if key is None and not is_loopback(settings.base_url):
+    if key is None and not Endpoint(settings.base_url).is_loopback:
         raise UsageFault(
             f"no API key: the environment variable {settings.api_key_env} is not set",
             hint=f"export {settings.api_key_env}=…, or name another variable with --api-key-env",
