@@ -5,7 +5,8 @@ import gc
 from contextlib import suppress
 
 _M_MMAP_THRESHOLD = -3  # glibc's malloc.h
-_LARGE_BYTES = 128 * 1024
+# More than the 256 KiB that asyncio asks for at each read, which would be mapped and unmapped each time.
+_LARGE_BYTES = 288 * 1024
 
 
 def suit_many_small_objects() -> None:
