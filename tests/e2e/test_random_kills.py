@@ -16,7 +16,7 @@ from tests.endpoint.client import running_endpoint
 from tests.runs import evrun, finish, gsm8k, kill, prompts_of, rows_of, start, views_of
 
 KILLS = int(os.environ.get("EVRUN_KILLS", "40"))
-PROMPTS = 60 * KILLS
+PROMPTS = 40 * KILLS
 CONCURRENCY = 8
 RESUME = "--resume"
 LONGEST_LIFE_S = 1.5
@@ -43,7 +43,7 @@ def test_run_killed_at_random_moments_is_complete_and_repeats_no_answered_call(t
             kills += 1
             if command[-1] is not RESUME and _planned(tmp_path):
                 command = ["run", "--run-name", "r", RESUME]
-        last = evrun(*command, "--json", cwd=tmp_path)
+        last = finish(start(*command, "--json", cwd=tmp_path), timeout_s=60 + 3 * KILLS)
         assert last.code == 0, last
         requests = endpoint.requests()
     run = tmp_path / "data/r"
