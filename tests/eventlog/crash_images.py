@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from eventlog.storage import LogReader, LogWriter
-from eventlog.storage.simulated import ForgetfulFileSystem
+from eventlog.testing import ForgetfulFileSystem
 
 LOG = Path("/run/log")
 SEGMENT_BYTES = 8 << 10

@@ -10,8 +10,8 @@ import pytest
 
 from eventlog.errors import LogRefused
 from eventlog.storage import LogReader, verify
-from eventlog.storage.simulated import ForgetfulFileSystem
-from eventlog.storage.simulated_operations import Write
+from eventlog.testing import ForgetfulFileSystem
+from eventlog.testing.operations import Write
 
 from .crash_images import LOG, Episode, events_in, examine, examine_all, new_disk, open_log
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from eventlog.storage.filesystem import FileSystem, RealFileSystem
-from eventlog.storage.simulated import ForgetfulFileSystem
+from eventlog.testing import ForgetfulFileSystem
 
 CREATE = os.O_RDWR | os.O_CREAT
 

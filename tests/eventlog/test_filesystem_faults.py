@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from eventlog.storage.simulated import ForgetfulFileSystem
+from eventlog.testing import ForgetfulFileSystem
 
 CREATE = os.O_RDWR | os.O_CREAT
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from eventlog.storage.simulated import ForgetfulFileSystem
-from eventlog.storage.simulated_disk import ROOT
-from eventlog.storage.simulated_operations import SyncDirectory, Write
+from eventlog.testing import ForgetfulFileSystem
+from eventlog.testing.disk import ROOT
+from eventlog.testing.operations import SyncDirectory, Write
 
 CREATE = os.O_RDWR | os.O_CREAT
 MANY = 100_000

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eventlog.storage.filesystem import RealFileSystem
-from eventlog.storage.simulated import ForgetfulFileSystem
+from eventlog.testing import ForgetfulFileSystem
 
 NAMES = st.sampled_from(["a", "b", "d", "d/a", "d/b"])
 SIZES = st.integers(0, 2000)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from eventlog.storage import LogReader
-from eventlog.storage.simulated_operations import Write
+from eventlog.testing.operations import Write
 
 from .crash_images import LOG, Episode, events_in, new_disk, open_log
 

@@ -9,7 +9,7 @@ from eventlog.errors import EventLogError, LogTampered, LogUnreadable, LogUnsupp
 from eventlog.storage import LogReader, Position, RealFileSystem, verify
 from eventlog.storage.head import parse_head
 from eventlog.storage.header import parse_segment_header
-from eventlog.storage.simulated import ForgetfulFileSystem
+from eventlog.testing import ForgetfulFileSystem
 
 from .logs import open_log, payloads_in, segments_of, write_log
 

@@ -11,7 +11,7 @@ import pytest
 
 from eventlog.errors import AppendError, LogClosed, LogUnreadable, NotWritten, OutcomeUnknown
 from eventlog.storage import verify
-from eventlog.storage.simulated import ForgetfulFileSystem
+from eventlog.testing import ForgetfulFileSystem
 
 from .logs import open_log, payloads_in
 

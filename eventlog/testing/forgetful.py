@@ -27,11 +27,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from .simulated_disk import Disk, Name, SimulatedFile
-from .simulated_faults import Fault, Faults, FaultyCall
-from .simulated_loss import disks_after_power_loss, unsynced_items
-from .simulated_machine import Machine, disk_error
-from .simulated_operations import (
+from .disk import Disk, Name, SimulatedFile
+from .faults import Fault, Faults, FaultyCall
+from .loss import disks_after_power_loss, unsynced_items
+from .machine import Machine, disk_error
+from .operations import (
     Create,
     DropCache,
     Operation,

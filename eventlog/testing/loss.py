@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from .simulated_disk import (
+from .disk import (
     ROOT,
     SECTOR_BYTES,
     ZERO_SECTOR,

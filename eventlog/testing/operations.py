@@ -5,7 +5,7 @@ That is how a test crashes at every operation: it plays the first n of them on a
 
 from dataclasses import dataclass
 
-from .simulated_disk import SECTOR_BYTES, Disk, FailedSync, Name, NameChange
+from .disk import SECTOR_BYTES, Disk, FailedSync, Name, NameChange
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import errno
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .simulated_disk import FailedSync
+from .disk import FailedSync
 
 FaultyCall = Literal[
     "open", "pread", "pwrite", "fdatasync", "fsync", "allocate", "rename", "unlink", "sync_directory"

@@ -4,8 +4,8 @@ import errno
 import os
 import threading
 
-from .simulated_disk import ROOT, Disk
-from .simulated_operations import Create, Operation
+from .disk import ROOT, Disk
+from .operations import Create, Operation
 
 _FIRST_DESCRIPTOR = 1000  # far from real ones, so that a mix-up of the two is seen at once
 
