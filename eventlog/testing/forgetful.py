@@ -80,6 +80,16 @@ class CrashPoint:
         for disk in disks_after_power_loss(self.disk, limit, rng):
             yield ForgetfulFileSystem(disk)
 
+    def images(self, limit: int, rng: Random) -> Iterator["ForgetfulFileSystem"]:
+        """Yield what the death of the process leaves, then, unless `torn`, what a power loss may."""
+        yield self.after_process_crash()
+        if not self.torn:
+            yield from self.images_after_power_loss(limit, rng)
+
+    def __str__(self) -> str:
+        moment = "inside" if self.torn else "after"
+        return f"a crash {moment} operation {self.operations + self.torn} ({self.last})"
+
 
 class ForgetfulFileSystem:
     """One process's view of a simulated machine; see the head of this module.

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from eventlog.errors import AppendError, EventLogError, LogClosed, NotWritten, OutcomeUnknown
-
-from .crash_images import Episode, events_in, examine, new_disk, open_log
+from eventlog.testing import Episode, events_in, examine, new_disk, open_log
 
 
 def first_life(disk):
@@ -97,7 +96,7 @@ def test_short_reads_and_writes_never_shrink_the_log():
     episode = first_life(disk)
     again = disk.after_process_crash()
     again.faults.shorten("pread", at_most=300)
-    assert events_in(again) == episode.at(disk.now())[2]
+    assert events_in(again) == episode.at(disk.now()).events
 
 
 def test_a_read_error_is_never_taken_for_the_end():
@@ -124,8 +123,7 @@ def test_whatever_call_fails_the_log_opens_again_with_all_that_was_acknowledged(
     rng = Random(seed)
     disk, held = new_disk(), []
     for life in range(5):
-        episode = Episode(disk, held)
-        episode._mark = life * 100
+        episode = Episode(disk, held, first_mark=life * 100)
         disk.faults.fail(
             rng.choice(CALLS),
             nth=rng.randrange(1, 12),

@@ -10,10 +10,17 @@ import pytest
 
 from eventlog.errors import LogRefused
 from eventlog.storage import LogReader, verify
-from eventlog.testing import ForgetfulFileSystem
+from eventlog.testing import (
+    LOG,
+    Episode,
+    ForgetfulFileSystem,
+    events_in,
+    examine,
+    examine_all,
+    new_disk,
+    open_log,
+)
 from eventlog.testing.operations import Write
-
-from .crash_images import LOG, Episode, events_in, examine, examine_all, new_disk, open_log
 
 LIMIT = 3_000  # images of one moment; four sectors and what else hangs there make fewer
 
@@ -54,10 +61,10 @@ def rolls(disk):
 def test_every_image_of_every_crash_point_opens_with_all_that_was_acknowledged(life, limit):
     """A <= R <= I, whole commits, byte-identical, in order, found again by the next opening."""
     episode = life(new_disk())
-    total = len(episode.at(episode.disk.now())[2])
-    examined, recovered = examine_all(episode, limit=limit)
-    assert examined > 300
-    assert {0, total} <= recovered
+    total = len(episode.at(episode.disk.now()).events)
+    report = examine_all(episode, limit=limit)
+    assert report.images > 300
+    assert {0, total} <= report.recovered
 
 
 @pytest.mark.parametrize(
@@ -94,15 +101,14 @@ def test_a_crash_inside_recovery_changes_nothing(seed):
     point = rng.choice([point for point in first.crash_points() if point.unsynced > 2])
     image = rng.choice([point.after_process_crash(), *point.images_after_power_loss(50, rng)])
     before = events_in(image.after_process_crash()) if image_has_log(image) else []
-    assert len(before) >= first.at(point)[0]
+    assert len(before) >= first.at(point).acked
     second = Episode(image, before)
     writer = open_log(image, seed=9)
     assert writer.durable.sequence == len(before)
     second.append(writer, 40)
     second.append(writer, 600)
     writer.close()
-    examined, _ = examine_all(second, limit=25, seed=seed)
-    assert examined > 100
+    assert examine_all(second, limit=25, seed=seed).images > 100
 
 
 def image_has_log(image):
@@ -118,8 +124,7 @@ def test_a_log_goes_on_through_forty_crashes(seed):
     rng = Random(seed)
     disk, held = new_disk(), []
     for life in range(40):
-        episode = Episode(disk, held)
-        episode._mark = life * 100
+        episode = Episode(disk, held, first_mark=life * 100)
         writer = open_log(disk, seed=life)
         assert [record.payload for record in writer.reader().read()] == held
         for _ in range(rng.randrange(4)):
@@ -170,7 +175,7 @@ def test_a_reader_of_a_dead_log_syncs_before_it_shows():
         if not image_has_log(machine):
             continue
         shown = len(events_in(machine.new_process()))
-        shown_more += shown > episode.at(point)[0]
+        shown_more += shown > episode.at(point).acked
         for image in machine.images_after_power_loss(12, Random(5)):
             assert verify(LOG, filesystem=image).position.sequence >= shown
     assert shown_more
@@ -217,10 +222,7 @@ class LateDataSync(ForgetfulFileSystem):
 @pytest.mark.parametrize("broken", [NoDataSync, NoFileSync, NoDirectorySync, LateDataSync])
 def test_the_examination_catches_a_disk_that_does_not_sync(broken):
     """Negative controls: with a sync left out, some image loses an acknowledged event or refuses to open."""
-    disk = broken()
-    ForgetfulFileSystem.make_directory(disk, "/run")
-    ForgetfulFileSystem.sync_directory(disk, "/")
-    episode = first_life(disk)
+    episode = first_life(new_disk(broken))
     with pytest.raises((AssertionError, LogRefused)):
         examine_all(episode, limit=60)
 

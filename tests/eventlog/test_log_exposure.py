@@ -5,9 +5,8 @@ from random import Random
 import pytest
 
 from eventlog.storage import LogReader
+from eventlog.testing import LOG, Episode, events_in, new_disk, open_log
 from eventlog.testing.operations import Write
-
-from .crash_images import LOG, Episode, events_in, new_disk, open_log
 
 
 @pytest.fixture(name="left_behind")

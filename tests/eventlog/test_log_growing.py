@@ -8,8 +8,7 @@ import pytest
 from eventlog.errors import NotWritten
 from eventlog.storage import verify
 from eventlog.storage.header import parse_segment_header
-
-from .crash_images import LOG, Episode, events_in, examine, new_disk, open_log
+from eventlog.testing import LOG, Episode, events_in, examine, new_disk, open_log
 
 
 def grown(disk):
