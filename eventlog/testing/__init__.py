@@ -1,18 +1,15 @@
 """Crash-testing a log and what is built on it: a disk that forgets, and all that a crash may leave of it."""
 
-from .episodes import (
-    LOG,
+from .episodes import LOG, Episode, Promises, new_disk, open_log
+from .examination import (
     BrokenPromise,
-    Episode,
     Examined,
     Opener,
-    Promises,
     compare,
     events_in,
     examine,
     examine_all,
-    new_disk,
-    open_log,
+    examine_damaged,
 )
 from .forgetful import CrashPoint, ForgetfulFileSystem
 
@@ -29,6 +26,7 @@ __all__ = [
     "events_in",
     "examine",
     "examine_all",
+    "examine_damaged",
     "new_disk",
     "open_log",
 ]

@@ -1,6 +1,7 @@
 """One simulated machine: its disk, the history of what was done to it, its locks, how paths are followed."""
 
 import errno
+import functools
 import os
 import threading
 
@@ -80,8 +81,9 @@ class Machine:
         return inode
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
+@functools.lru_cache(maxsize=1024)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
 def disk_error(number: int, path: str) -> OSError:
