@@ -1,0 +1,187 @@
+"""Start, stop, kill and hear the processes of `acting`, and hold what they said against their log."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from eventlog.storage import LogReader, LogWriter, verify
+from tests.eventlog.appending_child import payloads
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTING = Path(__file__).with_name("acting.py")
+DEADLINE_S = 60
+
+
+def environment(**more):
+    """This environment, with the checkout to import from, and nothing that writes beside the sources."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+class Life:
+    """One forked process of the server, and what it says."""
+
+    def __init__(self, server, pid, said):
+        self.server = server
+        self.pid = pid
+        self.path = said
+        self.ended = False
+
+    @property
+    def said(self):
+        """The lines said so far, each as a list of words."""
+        return words_in(self.path)
+
+    def wait(self):
+        """Wait for the end; return the signal that ended it, or 0."""
+        status = self.server.ask(wait=self.pid, or_stop=False)
+        self.ended = True
+        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, (status, self.said)
+        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+    def wait_until_stopped(self):
+        """Wait until it has stopped; false when it has ended before."""
+        status = self.server.ask(wait=self.pid, or_stop=True)
+        self.ended = not os.WIFSTOPPED(status)
+        return not self.ended
+
+    def send(self, number):
+        """Send a signal."""
+        os.kill(self.pid, number)
+
+    def kill(self):
+        """Kill with -9 and wait; what it said until then."""
+        self.send(signal.SIGKILL)
+        self.wait()
+        return self.said
+
+    def wait_for(self, word, times=1):
+        """Wait until it has said a word so often, or has ended; the latter shows in `said` alone."""
+        deadline = time.monotonic() + DEADLINE_S
+        while sum(words[0] == word for words in self.said) < times and not self.is_over():
+            assert time.monotonic() < deadline, f"{word} not said {times} times: {self.said}"
+            time.sleep(0.001)
+
+    def is_over(self):
+        """Whether it has ended or said that it ends."""
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        return state in "ZX"
+
+
+class Server:
+    """`acting.py serve`: forks processes that have imported all they need, so that one costs milliseconds."""
+
+    def __init__(self, directory, **env):
+        self.directory = directory
+        self.count = 0
+        self.lives = []
+        command = [sys.executable, str(ACTING), "serve"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(**env)
+        )
+
+    def ask(self, **order):
+        """Send one line, read the number that comes back."""
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def start(self, act, log, **order):
+        """Fork a process that obeys."""
+        self.count += 1
+        said = self.directory / f"said-{self.count}"
+        said.touch(0o666)
+        said.chmod(0o666)
+        life = Life(self, self.ask(act=act, log=str(log), said=str(said), **order), said)
+        self.lives.append(life)
+        return life
+
+    def run(self, act, log, **order):
+        """Fork a process, wait for its end, return what it said."""
+        life = self.start(act, log, **order)
+        life.wait()
+        return life.said
+
+    def close(self):
+        """End what is left, and the server."""
+        for life in self.lives:
+            if not life.ended and not life.is_over():
+                life.send(signal.SIGKILL)
+        self.process.stdin.close()
+        self.process.wait(DEADLINE_S)
+        self.process.stdout.close()
+
+
+def words_in(path):
+    """Every whole line of a file of facts, as a list of words."""
+    text = path.read_bytes().rpartition(b"\n")[0].decode()
+    return [line.split() for line in text.splitlines()]
+
+
+def numbers(said, *letters):
+    """The commits of which one of these letters was said."""
+    return [int(words[1]) for words in said if words[0] in letters]
+
+
+def commits_in(log):
+    """The commits of a log, each of which must be whole, byte-identical and alone; sequences are dense."""
+    with LogReader.open(log) as reader:
+        records = list(reader.read())
+    assert [record.sequence for record in records] == list(range(1, len(records) + 1))
+    found = []
+    while records:
+        commit = int(records[0].payload.split(b"/")[0])
+        expected = payloads(commit)
+        assert [record.payload for record in records[: len(expected)]] == expected
+        found.append(commit)
+        del records[: len(expected)]
+    return found
+
+
+def missing_from(log, told):
+    """The acknowledged commits that the log does not hold; all of them where there is no log."""
+    acked = {number for said in told for number in numbers(said, "A")}
+    recovered = commits_in(log) if has_segments(log) else []
+    return sorted(acked - set(recovered))
+
+
+def has_segments(log):
+    """Whether the log was ever begun."""
+    return log.is_dir() and any(path.suffix in (".evl", ".evz") for path in log.iterdir())
+
+
+def judge(log, told):
+    """Hold a log against what all its processes said, in the order in which they ran.
+
+    acknowledged <= recovered <= issued, byte-identical and in order; what was refused is absent; and it
+    opens, again and again, for one more commit.
+    """
+    recovered = []
+    if has_segments(log):
+        assert verify(log).kind in ("clean", "torn"), verify(log)
+        recovered = commits_in(log)
+    issued = [number for said in told for number in numbers(said, "I")]
+    absent = {number for said in told for number in numbers(said, "N", "C")}
+    acked = {number for said in told for number in numbers(said, "A")}
+    assert acked <= set(recovered) <= set(issued), (sorted(acked - set(recovered)), recovered)
+    assert not absent & set(recovered)
+    assert len(recovered) == len(set(recovered))
+    assert sorted(recovered, key=issued.index) == recovered
+    return recovered
+
+
+def judge_and_go_on(log, told, commit):
+    """Judge; then append one more commit and judge again. Returns what to tell the next judge."""
+    before = judge(log, told)
+    with LogWriter.open(log, clock_ns=time.time_ns, random_bytes=os.urandom) as writer:
+        assert writer.durable.sequence == sum(len(payloads(number)) for number in before)
+        writer.append(payloads(commit))
+    mine = [["I", str(commit)], ["A", str(commit)]]
+    assert judge(log, [*told, mine]) == [*before, commit]
+    return mine
