@@ -8,9 +8,8 @@ from contextlib import suppress
 from .appender import remove_temporaries
 from .filesystem import FileSystem
 from .lock import Lock, take_lock
-from .reader import sync_last_segment
+from .reader import drop_last_cache, sync_last_segment
 from .recovery import examine
-from .segments import segment_names
 from .survey import Survey
 from .verdict import Verdict, refusal
 
@@ -78,14 +77,3 @@ def sync_ancestors(filesystem: FileSystem, directory: str) -> None:
             if error.errno not in _NOT_OURS:
                 raise
         path, parent = parent, os.path.dirname(parent)  # noqa: PTH120 - paths are str at the seam
-
-
-def drop_last_cache(filesystem: FileSystem, directory: str) -> None:
-    """Let the last segment be read from the device."""
-    names = segment_names(filesystem.names(directory))
-    if names:
-        fd = filesystem.open(f"{directory}/{names[-1].name}", os.O_RDONLY)
-        try:
-            filesystem.drop_cache(fd)
-        finally:
-            filesystem.close(fd)

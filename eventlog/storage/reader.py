@@ -241,6 +241,8 @@ class Follower:
         live = read_holder(self._filesystem, self._directory) is not None
         if not live:
             sync_last_segment(self._filesystem, self._directory)
+            # After a writer's failed sync the cache may show what the disk never got: it must not be shown.
+            drop_last_cache(self._filesystem, self._directory)
         return examine(self.survey, live=live), live
 
 
@@ -283,3 +285,14 @@ def sync_last_segment(filesystem: FileSystem, directory: str) -> None:
         raise LogUnreadable(f"{what}. Nothing was changed; check the disk.", problem) from error
     finally:
         filesystem.close(fd)
+
+
+def drop_last_cache(filesystem: FileSystem, directory: str) -> None:
+    """Let the last segment be read from the device."""
+    names = segment_names(filesystem.names(directory))
+    if names:
+        fd = filesystem.open(f"{directory}/{names[-1].name}", os.O_RDONLY)
+        try:
+            filesystem.drop_cache(fd)
+        finally:
+            filesystem.close(fd)
