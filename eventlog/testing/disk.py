@@ -187,13 +187,19 @@ class NameChange:
 
 @dataclass
 class Disk:
-    """Files and directories by inode: as processes see them, and as they surely are after a power loss."""
+    """Files and directories by inode: as processes see them, and as they surely are after a power loss.
+
+    `capacity_bytes` is how much it holds (None: no end of it); `lies_about` names the calls that it answers
+    with success and does not do: "fdatasync", "fsync", "sync_directory".
+    """
 
     files: dict[int, SimulatedFile] = field(default_factory=dict)
     entries: dict[int, dict[str, int]] = field(default_factory=lambda: {ROOT: {}})
     durable_entries: dict[int, dict[str, int]] = field(default_factory=lambda: {ROOT: {}})
     unsynced_names: list[NameChange] = field(default_factory=list)
     next_inode: int = ROOT + 1
+    capacity_bytes: int | None = None
+    lies_about: frozenset[str] = frozenset()
 
     def clone(self) -> "Disk":
         """Return a copy that shares nothing that can change."""
@@ -203,6 +209,8 @@ class Disk:
             copy_entries(self.durable_entries),
             list(self.unsynced_names),
             self.next_inode,
+            self.capacity_bytes,
+            self.lies_about,
         )
 
     def add_inode(self, *, directory: bool) -> int:

@@ -11,7 +11,7 @@
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -28,12 +28,11 @@ _TICK_NS = 1_000
 _PATIENCE_S = 30
 
 
-def new_disk(kind: Callable[[], ForgetfulFileSystem] = ForgetfulFileSystem) -> ForgetfulFileSystem:
-    """Give a disk with /run on it, all durable, as a system has its own directories."""
-    disk = kind()
-    # By the honest methods, so that a kind of disk that leaves a sync out still has its /run.
-    ForgetfulFileSystem.make_directory(disk, "/run")
-    ForgetfulFileSystem.sync_directory(disk, "/")
+def new_disk(disk: ForgetfulFileSystem | None = None) -> ForgetfulFileSystem:
+    """Give a disk (this one, if it is to be of a kind) with /run on it, durable, as a system has it."""
+    disk = disk or ForgetfulFileSystem()
+    disk.make_directory("/run")
+    disk.settle()
     return disk
 
 

@@ -7,7 +7,18 @@ from typing import Literal
 from .disk import FailedSync
 
 FaultyCall = Literal[
-    "open", "pread", "pwrite", "fdatasync", "fsync", "allocate", "rename", "unlink", "sync_directory"
+    "open",
+    "pread",
+    "pwrite",
+    "fdatasync",
+    "fsync",
+    "allocate",
+    "truncate",
+    "rename",
+    "unlink",
+    "names",
+    "make_directory",
+    "sync_directory",
 ]
 
 

@@ -71,7 +71,9 @@ def _corners_then_random(choices: list[list[int]], rng: Random) -> Iterator[Sequ
 
 
 def _image(disk: Disk, items: Sequence[_Item], pick: Sequence[int], rng: Random) -> Disk:
-    image = Disk({}, copy_entries(disk.durable_entries), {}, [], disk.next_inode)
+    image = Disk(
+        {}, copy_entries(disk.durable_entries), {}, [], disk.next_inode, disk.capacity_bytes, disk.lies_about
+    )
     sizes = {inode: file.durable_size for inode, file in disk.files.items()}
     sectors: dict[int, dict[int, bytes]] = {inode: {} for inode in disk.files}
     for item, choice in zip(items, pick, strict=True):

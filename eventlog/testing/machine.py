@@ -5,8 +5,9 @@ import functools
 import os
 import threading
 
-from .disk import ROOT, Disk
+from .disk import ROOT, SECTOR_BYTES, Disk
 from .operations import Create, Operation
+from .space import growth_bytes, in_sectors, room_bytes
 
 _FIRST_DESCRIPTOR = 1000  # far from real ones, so that a mix-up of the two is seen at once
 
@@ -14,7 +15,8 @@ _FIRST_DESCRIPTOR = 1000  # far from real ones, so that a mix-up of the two is s
 class Machine:
     """What the processes of one simulated machine share.
 
-    `lock_owners` maps an inode to the descriptor that holds its flock. Whoever calls holds `mutex`.
+    `lock_owners` maps an inode to the descriptor that holds its flock, `opened` every open descriptor to its
+    inode. Whoever calls holds `mutex`.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -22,6 +24,7 @@ class Machine:
         self.start = disk.clone()
         self.history: list[Operation] = []
         self.lock_owners: dict[int, int] = {}
+        self.opened: dict[int, int] = {}
         self.mutex = threading.RLock()
         self._next_descriptor = _FIRST_DESCRIPTOR
 
@@ -30,9 +33,29 @@ class Machine:
         operation.apply(self.disk)
         self.history.append(operation)
 
-    def take_descriptor(self) -> int:
-        """Return a descriptor that no process of this machine ever had."""
+    def room_bytes(self) -> float:
+        """How much more fits on the disk."""
+        return room_bytes(self.disk, self.opened.values())
+
+    def need_room(self, size_bytes: int, path: str) -> None:
+        """Raise ENOSPC unless so much more fits."""
+        if size_bytes > 0 and size_bytes > self.room_bytes():
+            raise disk_error(errno.ENOSPC, path)
+
+    def fitting_bytes(self, inode: int, offset: int, length: int, path: str) -> int:
+        """How many bytes of a write fit: all, or fewer; ENOSPC if it would be none."""
+        missing = growth_bytes(self.disk, inode, offset + length) - max(0, self.room_bytes())
+        if missing <= 0:
+            return length
+        end = in_sectors(offset + length) - int(missing)
+        if end <= offset:
+            raise disk_error(errno.ENOSPC, path)
+        return end - offset
+
+    def take_descriptor(self, inode: int) -> int:
+        """Return a descriptor, open on this file, that no process of this machine ever had."""
         self._next_descriptor += 1
+        self.opened[self._next_descriptor] = inode
         return self._next_descriptor
 
     def open_inode(self, path: str, flags: int) -> int:
@@ -46,6 +69,7 @@ class Machine:
         if inode is None:
             if not flags & os.O_CREAT:
                 raise disk_error(errno.ENOENT, path)
+            self.need_room(SECTOR_BYTES, path)
             self.act(Create(parent, name, directory=False))
             return disk.entries[parent][name]
         if flags & os.O_CREAT and flags & os.O_EXCL:

@@ -20,6 +20,9 @@ class Write:
         """Play the operation."""
         disk.files[self.inode].write(self.offset, self.data)
 
+    def __repr__(self) -> str:
+        return f"Write(inode={self.inode}, offset={self.offset}, {len(self.data)} bytes)"
+
     def first_half(self) -> "Write | None":
         """Return what a process killed inside the call may have written; None if a sector is all there is."""
         sectors = len(self.data) // SECTOR_BYTES

@@ -222,7 +222,7 @@ class LateDataSync(ForgetfulFileSystem):
 @pytest.mark.parametrize("broken", [NoDataSync, NoFileSync, NoDirectorySync, LateDataSync])
 def test_the_examination_catches_a_disk_that_does_not_sync(broken):
     """Negative controls: with a sync left out, some image loses an acknowledged event or refuses to open."""
-    episode = first_life(new_disk(broken))
+    episode = first_life(new_disk(broken()))
     with pytest.raises((AssertionError, LogRefused)):
         examine_all(episode, limit=60)
 
