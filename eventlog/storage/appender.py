@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from .filesystem import FileSystem
 from .format import (
+    CODEC_PLAIN,
     FRAME_HEADER_BYTES,
     MEBIBYTE,
     SALT_BYTES,
@@ -17,7 +18,7 @@ from .format import (
 )
 from .framing import Place, Stamp, build_commit, build_seal
 from .header import SegmentHeader, pack_segment_header
-from .index import Catalog
+from .index import Catalog, SegmentMap
 from .segments import segment_name, temporary_names
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -45,7 +46,8 @@ class Appender:
     """The writing end of a log's segments. Only the writer's thread uses it.
 
     `place` is the end of the chain; every frame before it is synced. `timed` makes a call and minds how long
-    it takes. Any OSError or SyncFailed out of here is final: nothing is known about the bytes any more.
+    it takes; `on_successor` hears of each segment that is over, and where it ended. Any OSError or SyncFailed
+    out of here is final: nothing is known about the bytes any more.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Appender:
         random_bytes: Callable[[int], bytes],
         is_fenced: Callable[[], bool],
         timed: Callable[[Callable[[], None]], None],
+        on_successor: Callable[[SegmentMap, Place], None] | None = None,
         first_segment_bytes: int,
         largest_segment_bytes: int,
     ) -> None:
@@ -73,6 +76,7 @@ class Appender:
         self._random_bytes = random_bytes
         self._is_fenced = is_fenced
         self._timed = timed
+        self._on_successor = on_successor
         self._next_bytes = min(first_segment_bytes, largest_segment_bytes)
         self._largest_bytes = largest_segment_bytes
         self._stamp = Stamp(log_id, epoch, 0)
@@ -174,6 +178,8 @@ class Appender:
         self._stop_bytes = header.allocated_bytes
         self._preallocated = header.preallocated
         self._catalog.add(name, header, self.place)
+        if self._on_successor is not None and self.number > 1:
+            self._on_successor(self._catalog.segments[-2], self.place)
         self.place = self.place._replace(offset_bytes=SEGMENT_HEADER_BYTES)
 
     def _open_new(self, path: str) -> int:
@@ -192,6 +198,7 @@ class Appender:
             number=self.number + 1,
             base_sequence=self.place.sequence + 1,
             epoch=self._epoch,
+            codec=CODEC_PLAIN,
             preallocated=preallocated,
             salt=U64.unpack(self._random_bytes(SALT_BYTES))[0],
             allocated_bytes=size_bytes,

@@ -8,6 +8,8 @@ from contextlib import suppress
 
 from ..errors import AppendError, LogClosed, NotWritten, OutcomeUnknown
 from .appender import NO_ROOM, Appender, FenceBroken, NothingWritten, no_room
+from .compact import SCRATCH_BYTES
+from .compactor import Compactor
 from .framing import Place
 from .head import Head
 from .head_file import HeadFile
@@ -41,6 +43,7 @@ class Committer:
         warn: Callable[[str], None],
         first_segment_bytes: int,
         largest_segment_bytes: int,
+        compress_sealed: bool,
     ) -> None:
         self.durable = Position(survey.durable.sequence, survey.durable.chain)
         self._directory = survey.directory
@@ -53,6 +56,13 @@ class Committer:
         newest_slot = survey.heads[-1][0] if survey.heads else 1
         self._head = HeadFile(survey.filesystem, survey.directory, newest_slot)
         self._head_synced_ns = clock_ns()
+        self._compactor = Compactor(
+            survey.filesystem,
+            survey.directory,
+            scratch=random_bytes(SCRATCH_BYTES).hex(),
+            is_fenced=lambda: not lock.is_ours(),
+            warn=self._warn,
+        )
         self._appender = Appender(
             survey.filesystem,
             survey.directory,
@@ -63,6 +73,7 @@ class Committer:
             random_bytes=random_bytes,
             is_fenced=lambda: not lock.is_ours(),
             timed=self._timed,
+            on_successor=self._compactor.offer if compress_sealed else None,
             first_segment_bytes=first_segment_bytes,
             largest_segment_bytes=largest_segment_bytes,
         )
@@ -207,6 +218,8 @@ class Committer:
         except Exception as error:  # noqa: BLE001 - HEAD is only evidence, and the thread ends here anyway
             self._warn(f"HEAD of {self._directory} could not be written: {error}. The events are durable.")
         finally:
+            # Before the lock is given back: the next writer finds nobody else at work on the files.
+            self._compactor.close()
             self._give_up()
 
     def _give_up(self) -> None:

@@ -36,6 +36,7 @@ KNOWN_FLAGS: Final = 0
 CHECKSUM_XXH3_64: Final = 1
 HASH_SHA_256: Final = 1
 CODEC_PLAIN: Final = 0
+CODEC_ZSTD: Final = 1
 
 # magic, major, minor, incompatible flags, log id, number, base sequence, epoch, checksum id, hash id, codec
 # id, preallocated, salt, allocated size, previous number, previous end sequence, previous end offset,
@@ -65,11 +66,24 @@ HEAD_SLOT_BYTES: Final = HEAD_FIELDS.size + U64.size
 HEAD_SLOTS: Final = (0, BLOCK_BYTES)
 HEAD_BYTES: Final = 2 * BLOCK_BYTES
 
+# A compressed segment: the header's block, the block that sums up, the dictionary, blocks, the index of them.
+TWIN_MAGIC: Final = b"\xe5EVZ\r\n\x1a\n"
+TWIN_VERSION: Final = 1
+# magic, version, reserved, sealed, end sequence, end offset, end chain, end time, dictionary's size and
+# checksum, blocks, the index's place and checksum
+TWIN_FIELDS: Final = Struct("<8sHHIQQ32sQQQQQQ")
+TWIN_SUMMARY_OFFSET: Final = SEGMENT_HEADER_BYTES
+TWIN_CONTENT_OFFSET: Final = TWIN_SUMMARY_OFFSET + BLOCK_BYTES
+# place, stored size, plain size; then where in the plain segment the block begins: offset, sequence, time,
+# chain; checksum of what is stored
+TWIN_ENTRY: Final = Struct("<QIIQQQ32sQ")
+
 LOCK_NAME: Final = "LOCK"
 HEAD_NAME: Final = "HEAD"
 SEGMENT_SUFFIX: Final = ".evl"
 COMPRESSED_SUFFIX: Final = ".evz"
 TEMPORARY_SUFFIX: Final = ".new"
+TORN_DIRECTORY: Final = "torn"
 
 # How the program reads and indexes; not part of the format.
 INDEX_STEP_BYTES: Final = 64 * KIBIBYTE

@@ -121,15 +121,13 @@ def pack_header(fields: FrameHeader, salt: int) -> bytes:
     return packed + U64.pack(xxh3_64_intdigest(packed, salt))
 
 
-def build_commit(stamp: Stamp, before: Place, time_ns: int, payloads: Sequence[bytes]) -> tuple[bytes, Place]:
-    """The frame that makes these events durable together, and the place after it.
+def commit_header(stamp: Stamp, before: Place, count: int, time_ns: int, body: bytes) -> FrameHeader:
+    """The header of the frame at `before` that holds this body.
 
     The watermark is the sequence before: whatever precedes a frame was synced before the frame is written.
     """
-    body = join_body(payloads)
-    size, count = len(body), len(payloads)
-    chain = next_chain(stamp, before, count, time_ns, body)
-    header = FrameHeader(
+    size = len(body)
+    return FrameHeader(
         FRAME_MAGIC,
         FRAME_VERSION,
         COMMIT,
@@ -142,17 +140,14 @@ def build_commit(stamp: Stamp, before: Place, time_ns: int, payloads: Sequence[b
         before.sequence,
         before.offset_bytes,
         time_ns,
-        chain,
+        next_chain(stamp, before, count, time_ns, body),
         xxh3_64_intdigest(body),
     )
-    used = FRAME_HEADER_BYTES + size
-    frame = b"".join((pack_header(header, stamp.salt), body, bytes(padded(used) - used)))
-    return frame, Place(before.sequence + count, chain, time_ns, before.offset_bytes + len(frame))
 
 
-def build_seal(stamp: Stamp, before: Place) -> tuple[bytes, Place]:
-    """The frame that closes a full segment. It holds no event and repeats the chain value it found."""
-    header = FrameHeader(
+def seal_header(stamp: Stamp, before: Place) -> FrameHeader:
+    """The header of the seal at `before`, which closes a full segment and repeats its chain value."""
+    return FrameHeader(
         FRAME_MAGIC,
         FRAME_VERSION,
         SEAL,
@@ -168,7 +163,21 @@ def build_seal(stamp: Stamp, before: Place) -> tuple[bytes, Place]:
         before.chain,
         xxh3_64_intdigest(b""),
     )
-    frame = pack_header(header, stamp.salt).ljust(SEAL_BYTES, b"\0")
+
+
+def build_commit(stamp: Stamp, before: Place, time_ns: int, payloads: Sequence[bytes]) -> tuple[bytes, Place]:
+    """The frame that makes these events durable together, and the place after it."""
+    body = join_body(payloads)
+    count = len(payloads)
+    header = commit_header(stamp, before, count, time_ns, body)
+    used = FRAME_HEADER_BYTES + len(body)
+    frame = b"".join((pack_header(header, stamp.salt), body, bytes(padded(used) - used)))
+    return frame, Place(before.sequence + count, header.chain, time_ns, before.offset_bytes + len(frame))
+
+
+def build_seal(stamp: Stamp, before: Place) -> tuple[bytes, Place]:
+    """The frame that closes a full segment, and the place after it."""
+    frame = pack_header(seal_header(stamp, before), stamp.salt).ljust(SEAL_BYTES, b"\0")
     return frame, before._replace(offset_bytes=before.offset_bytes + len(frame))
 
 

@@ -8,6 +8,7 @@ from ..errors import LogUnsupported
 from .format import (
     CHECKSUM_XXH3_64,
     CODEC_PLAIN,
+    CODEC_ZSTD,
     FORMAT_MAJOR,
     FORMAT_MINOR,
     HASH_SHA_256,
@@ -27,13 +28,15 @@ class SegmentHeader:
     """What a segment says about itself and about where its predecessor ended.
 
     `previous_number` is 0 in the first segment; its previous end is sequence 0 and the zero chain. `salt`
-    seeds the header checksums of the segment's frames. Nothing of the log lies behind `allocated_bytes`.
+    seeds the header checksums of the segment's frames. Nothing of the log lies behind `allocated_bytes`,
+    which counts plain bytes in a compressed segment too.
     """
 
     log_id: bytes
     number: int
     base_sequence: int
     epoch: int
+    codec: int
     preallocated: bool
     salt: int
     allocated_bytes: int
@@ -66,7 +69,7 @@ def pack_segment_header(header: SegmentHeader) -> bytes:
         header.epoch,
         CHECKSUM_XXH3_64,
         HASH_SHA_256,
-        CODEC_PLAIN,
+        header.codec,
         header.preallocated,
         header.salt,
         header.allocated_bytes,
@@ -99,12 +102,13 @@ def parse_segment_header(block: bytes) -> SegmentHeader:
     _, _, _, _, log_id, number, base, epoch, checksum, digest, codec, preallocated, *rest = (
         SEGMENT_FIELDS.unpack_from(block)
     )
-    if (checksum, digest, codec) != (CHECKSUM_XXH3_64, HASH_SHA_256, CODEC_PLAIN):
+    if (checksum, digest) != (CHECKSUM_XXH3_64, HASH_SHA_256) or codec not in (CODEC_PLAIN, CODEC_ZSTD):
         raise LogUnsupported(
             f"The segment uses checksum {checksum}, hash {digest} and codec {codec}; this program knows "
-            f"{CHECKSUM_XXH3_64}, {HASH_SHA_256} and {CODEC_PLAIN}. Upgrade evrun to read this log."
+            f"{CHECKSUM_XXH3_64}, {HASH_SHA_256}, and {CODEC_PLAIN} or {CODEC_ZSTD}. "
+            "Upgrade evrun to read this log."
         )
-    return SegmentHeader(log_id, number, base, epoch, bool(preallocated), *rest)
+    return SegmentHeader(log_id, number, base, epoch, codec, bool(preallocated), *rest)
 
 
 def _refuse_unknown(found: str, major: int, flags: int, *, whole: bool) -> None:

@@ -19,6 +19,11 @@ class SparseIndex:
         self._sequences = [start.sequence]
         self._noted_bytes = start.offset_bytes
 
+    @property
+    def start(self) -> Place:
+        """The place before the segment's first frame."""
+        return self._places[0]
+
     def note(self, place: Place) -> None:
         """Remember that a frame ends here and another begins, if the last place is far enough back."""
         if (

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import repeat
 from pathlib import Path
 from typing import Self
@@ -13,9 +14,9 @@ from .framing import FrameHeader, Place, split_body
 from .index import Catalog, SegmentMap
 from .lock import read_holder
 from .recovery import examine
-from .scan import walk
-from .segments import segment_names
-from .source import open_source, unreadable
+from .segment_file import SegmentFile, open_segment
+from .segments import segment_names, twin_name
+from .source import unreadable
 from .survey import Survey
 from .verdict import EMPTY, Position, Record, Verdict, lost_message, refusal
 
@@ -151,17 +152,29 @@ class LogReader:
         """The commits of one segment, from the one that holds `first` to the one that holds `last`."""
         place = segment.index.find(first)
         stop = segment.stop_bytes
+        with self._open(segment, place) as file:
+            frames = file.walk(segment.header.stamp, place, stop)
+            while place.sequence < last and place.offset_bytes != segment.end_bytes:
+                try:
+                    header, body, place = next(frames)
+                except StopIteration as ended:
+                    self._raise_lost(
+                        segment.name, place.offset_bytes, place.sequence + 1, last, str(ended.value)
+                    )
+                yield header, body, place
+
+    @contextmanager
+    def _open(self, segment: SegmentMap, place: Place) -> Iterator[SegmentFile]:
+        """Open a segment, by its twin's name if compression has taken the plain one away since."""
         try:
-            with open_source(self._filesystem, self._directory, segment.name) as source:
-                frames = walk(source, segment.header.stamp, place, stop)
-                while place.sequence < last and place.offset_bytes != segment.end_bytes:
-                    try:
-                        header, body, place = next(frames)
-                    except StopIteration as ended:
-                        self._raise_lost(
-                            segment.name, place.offset_bytes, place.sequence + 1, last, str(ended.value)
-                        )
-                    yield header, body, place
+            with ExitStack() as stack:
+                try:
+                    file = stack.enter_context(open_segment(self._filesystem, self._directory, segment.name))
+                except FileNotFoundError:
+                    twin = twin_name(segment.name)
+                    file = stack.enter_context(open_segment(self._filesystem, self._directory, twin))
+                    segment.name = twin
+                yield file
         except FileNotFoundError as error:
             raise unreadable(segment.name, place.offset_bytes, error) from error
 
@@ -268,30 +281,32 @@ def sync_last_segment(filesystem: FileSystem, directory: str) -> None:
     Raises:
         LogUnreadable: the sync failed, so what can be read now may not be there after a power loss.
     """
+    for name in last_files(filesystem, directory):
+        try:
+            fd = filesystem.open(f"{directory}/{name}", os.O_RDONLY)
+        except OSError as error:
+            raise unreadable(name, 0, error) from error
+        try:
+            filesystem.fdatasync(fd)
+            filesystem.sync_directory(directory)
+        except OSError as error:
+            what = f"Syncing {name} failed: {error.strerror} (errno {error.errno})"
+            problem = Problem(name, 0, 0, 0, what)
+            raise LogUnreadable(f"{what}. Nothing was changed; check the disk.", problem) from error
+        finally:
+            filesystem.close(fd)
+
+
+def last_files(filesystem: FileSystem, directory: str) -> list[str]:
+    """The files of the last segment: one, or two while compression is replacing it."""
     names = segment_names(filesystem.names(directory))
-    if not names:
-        return
-    name = names[-1].name
-    try:
-        fd = filesystem.open(f"{directory}/{name}", os.O_RDONLY)
-    except OSError as error:
-        raise unreadable(name, 0, error) from error
-    try:
-        filesystem.fdatasync(fd)
-        filesystem.sync_directory(directory)
-    except OSError as error:
-        what = f"Syncing {name} failed: {error.strerror} (errno {error.errno})"
-        problem = Problem(name, 0, 0, 0, what)
-        raise LogUnreadable(f"{what}. Nothing was changed; check the disk.", problem) from error
-    finally:
-        filesystem.close(fd)
+    return [name.name for name in names if name.number == names[-1].number]
 
 
 def drop_last_cache(filesystem: FileSystem, directory: str) -> None:
     """Let the last segment be read from the device."""
-    names = segment_names(filesystem.names(directory))
-    if names:
-        fd = filesystem.open(f"{directory}/{names[-1].name}", os.O_RDONLY)
+    for name in last_files(filesystem, directory):
+        fd = filesystem.open(f"{directory}/{name}", os.O_RDONLY)
         try:
             filesystem.drop_cache(fd)
         finally:

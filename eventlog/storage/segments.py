@@ -6,6 +6,7 @@ from typing import NamedTuple
 from .format import COMPRESSED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
 
 _NAME = re.compile(r"(\d{20})-(\d{8,})(\.evl|\.evz)")
+_TEMPORARY = re.compile(r"\d{20}-\d{8,}(\.evl|\.evz\.[0-9a-f]{8})\.new")
 
 
 class SegmentName(NamedTuple):
@@ -37,5 +38,26 @@ def segment_names(names: list[str]) -> list[SegmentName]:
 
 
 def temporary_names(names: list[str]) -> list[str]:
-    """Segments that a crash kept from getting their names. They never held an event that was acknowledged."""
-    return [name for name in names if name.endswith(SEGMENT_SUFFIX + TEMPORARY_SUFFIX)]
+    """Segments that a crash kept from getting their names.
+
+    Plain ones never held an event that was acknowledged; what a compressed one holds, the plain one does too.
+    """
+    return [name for name in names if _TEMPORARY.fullmatch(name)]
+
+
+def temporary_twin(name: str, scratch: str) -> str:
+    """The name of a compressed segment while it is made; `scratch` are eight hexadecimal digits.
+
+    They are there so that a writer that was fenced, and goes on compressing, never touches another's file.
+    """
+    return f"{twin_name(name)}.{scratch}{TEMPORARY_SUFFIX}"
+
+
+def plain_name(name: str) -> str:
+    """The plain file that belongs to a segment's file name."""
+    return name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SEGMENT_SUFFIX) + SEGMENT_SUFFIX
+
+
+def twin_name(name: str) -> str:
+    """The compressed file that belongs to a segment's file name."""
+    return plain_name(name).removesuffix(SEGMENT_SUFFIX) + COMPRESSED_SUFFIX

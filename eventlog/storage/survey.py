@@ -18,11 +18,13 @@ from .format import (
 )
 from .framing import Place
 from .head import Head, parse_head
-from .header import NotAHeader, SegmentHeader, parse_segment_header
+from .header import NotAHeader, SegmentHeader
 from .index import Catalog, SegmentMap
-from .scan import Evidence, look_behind, walk
-from .segments import SegmentName, segment_names
+from .scan import Evidence
+from .segment_file import open_segment
+from .segments import SegmentName, plain_name, segment_names, twin_name
 from .source import open_source
+from .twins import without_pairs
 from .verdict import Position
 
 START = Place(0, ZERO_CHAIN, 0, SEGMENT_HEADER_BYTES)
@@ -30,11 +32,12 @@ START = Place(0, ZERO_CHAIN, 0, SEGMENT_HEADER_BYTES)
 
 @dataclass(slots=True)
 class Found:
-    """One segment file that is new to the survey: its header, or what is wrong with it."""
+    """One segment file that is new to the survey: its header, or what is wrong with it; what it promises."""
 
     name: SegmentName
     header: SegmentHeader | None
     problem: str | None
+    promised: int = 0
 
 
 @dataclass(slots=True)
@@ -79,29 +82,38 @@ class Survey:
     def read_headers(self) -> None:
         """List the segments and read the headers of those that are new; every whole one is evidence."""
         names = segment_names(self.filesystem.names(self.directory))
-        known = {segment.name for segment in self.catalog.segments}
-        self.found = [self._read_header(name) for name in names if name.name not in known]
+        here = {name.name for name in names}
+        for segment in self.catalog.segments:
+            self._find_again(segment, here)
+        known = {plain_name(segment.name) for segment in self.catalog.segments}
+        new = [name for name in names if plain_name(name.name) not in known]
+        self.found = [self._read_header(name) for name in without_pairs(self.filesystem, self.directory, new)]
         for found in self.found:
-            if found.header is not None:
-                self.promised = max(self.promised, found.header.previous_sequence)
-        missing = known - {name.name for name in names}
-        if missing:
-            raise FileNotFoundError(min(missing))
+            self.promised = max(self.promised, found.promised)
+
+    def _find_again(self, segment: SegmentMap, here: set[str]) -> None:
+        """Compression may have replaced a segment's file since the last look."""
+        if segment.name in here:
+            return
+        twin = twin_name(segment.name)
+        if twin not in here:
+            raise FileNotFoundError(segment.name)
+        self.sizes.pop(segment.name, None)
+        segment.name = twin
 
     def _read_header(self, name: SegmentName) -> Found:
-        if name.compressed:
-            what = f"{name.name} is a compressed segment, which only a newer evrun can read"
-            raise LogUnsupported(what, self.problem(what, name.name))
-        with open_source(self.filesystem, self.directory, name.name) as source:
-            self.sizes[name.name] = source.size_bytes
+        with open_segment(self.filesystem, self.directory, name.name) as segment:
+            self.sizes[name.name] = segment.size_bytes
             try:
-                header = parse_segment_header(source.read(0, SEGMENT_HEADER_BYTES))
+                header = segment.header()
+                promised = max(header.previous_sequence, segment.promised_sequence())
+                problem = own_problem(name, header) or segment.cut(header)
             except NotAHeader as error:
                 return Found(name, None, str(error))
             except LogUnsupported as error:
                 what = f"{name.name}: {error}"
                 raise LogUnsupported(what, self.problem(what, name.name)) from error
-        return Found(name, header, own_problem(name, header, self.sizes[name.name]))
+        return Found(name, header, problem, promised)
 
     def next_problem(self, found: Found) -> str | None:
         """Why this file cannot be the next segment, or None when it is."""
@@ -137,9 +149,9 @@ class Survey:
         """Walk the newest segment as far as it is whole, at most to its end; say why it ended."""
         segment = self.catalog.segments[-1]
         stop = segment.header.allocated_bytes if successor is None else successor.previous_offset_bytes
-        with open_source(self.filesystem, self.directory, segment.name) as source:
-            self.sizes[segment.name] = source.size_bytes
-            frames = walk(source, segment.header.stamp, self.end, stop)
+        with open_segment(self.filesystem, self.directory, segment.name) as file:
+            self.sizes[segment.name] = file.size_bytes
+            frames = file.walk(segment.header.stamp, self.end, stop)
             while True:
                 try:
                     header, _, place = next(frames)
@@ -157,8 +169,8 @@ class Survey:
     def look_behind(self) -> Evidence:
         """Look at what lies behind the end in the last segment."""
         segment = self.catalog.segments[-1]
-        with open_source(self.filesystem, self.directory, segment.name) as source:
-            return look_behind(source, segment.header.stamp, self.end.offset_bytes)
+        with open_segment(self.filesystem, self.directory, segment.name) as file:
+            return file.look_behind(segment.header.stamp, self.end.offset_bytes)
 
     def settle(self, *, live: bool) -> None:
         """Decide what is durable.
@@ -186,12 +198,10 @@ class Survey:
         return Problem(name, offset, self.end.sequence, max(self.promised, self.end.sequence), what)
 
 
-def own_problem(name: SegmentName, header: SegmentHeader, size_bytes: int) -> str | None:
-    """What a segment's header says against its own file, or None."""
+def own_problem(name: SegmentName, header: SegmentHeader) -> str | None:
+    """What a segment's header says against its name and itself, or None."""
     if header.number != name.number or header.base_sequence != name.first_sequence:
         return f"the file holds segment {header.number} from event {header.base_sequence}, unlike its name"
-    if header.preallocated and size_bytes < header.allocated_bytes:
-        return f"the file has {size_bytes} bytes, and {header.allocated_bytes} were allocated: it was cut"
     previous = (header.previous_number, header.previous_sequence)
     if previous != (header.number - 1, header.base_sequence - 1):
         return "the header's account of its predecessor does not fit its own numbers"

@@ -42,6 +42,7 @@ class LogWriter:
         warn: Callable[[str], None],
         first_segment_bytes: int,
         largest_segment_bytes: int,
+        compress_sealed: bool,
     ) -> None:
         self.epoch = survey.session
         self.log_id = survey.log_id if survey.catalog.segments else random_bytes(LOG_ID_BYTES)
@@ -60,6 +61,7 @@ class LogWriter:
             warn=warn,
             first_segment_bytes=first_segment_bytes,
             largest_segment_bytes=largest_segment_bytes,
+            compress_sealed=compress_sealed,
         )
 
     @classmethod
@@ -74,11 +76,13 @@ class LogWriter:
         warn: Callable[[str], None] | None = None,
         first_segment_bytes: int = 1 * MEBIBYTE,
         largest_segment_bytes: int = 64 * MEBIBYTE,
+        compress_sealed: bool = False,
     ) -> "LogWriter":
         """Open the log in `directory` for writing; make it, and missing parents, if there is none.
 
         `holder` is what LOCK says for people beside the pid. `warn` gets one plain sentence about each slow
-        sync, torn tail or note that could not be made; it is called from the writer's thread.
+        sync, torn tail or note that could not be made; it is called from a thread of the writer. With
+        `compress_sealed` a segment that got a successor is compressed meanwhile, as `compact` does.
 
         Raises:
             LogLocked: another handle, here or in another process, holds the log.
@@ -106,6 +110,7 @@ class LogWriter:
             warn=say,
             first_segment_bytes=first_segment_bytes,
             largest_segment_bytes=largest_segment_bytes,
+            compress_sealed=compress_sealed,
         )
 
     @property

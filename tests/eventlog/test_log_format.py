@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 from eventlog.errors import EventLogError, LogUnsupported
 from eventlog.storage import LogReader, verify
 from eventlog.storage import format as numbers
+from eventlog.storage.format import CODEC_PLAIN, CODEC_ZSTD
 from eventlog.storage.framing import (
     Place,
     Stamp,
@@ -162,6 +163,7 @@ headers = st.builds(
     u64,
     u64,
     u32,
+    st.sampled_from((CODEC_PLAIN, CODEC_ZSTD)),
     st.booleans(),
     u64,
     u64,

@@ -193,14 +193,6 @@ def test_an_unknown_format_is_unsupported_and_never_damage(tmp_path, at, data):
             opening(tmp_path)
 
 
-def test_a_compressed_segment_is_unsupported_by_this_version(tmp_path):
-    """The next release writes .evz; this one says so."""
-    write_log(tmp_path, [b"one"])
-    path = segments_of(tmp_path)[0]
-    path.rename(path.with_suffix(".evz"))
-    assert verify(tmp_path).kind == "unsupported"
-
-
 def forge(directory, *commits):
     """Write a whole new log with the same id and shape: every checksum and chain value is right."""
     source = segments_of(directory)[0]

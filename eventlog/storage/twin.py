@@ -1,0 +1,122 @@
+"""The fixed parts of a compressed segment <-> their bytes: the summary, and the index of its blocks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from ..errors import LogUnsupported
+from .format import (
+    BLOCK_BYTES,
+    SEGMENT_CHECKSUM_OFFSET,
+    TWIN_CONTENT_OFFSET,
+    TWIN_ENTRY,
+    TWIN_FIELDS,
+    TWIN_MAGIC,
+    TWIN_VERSION,
+    U64,
+)
+from .framing import Place
+from .header import NotAHeader
+
+
+@dataclass(frozen=True, slots=True)
+class TwinSummary:
+    """What a compressed segment holds: where the plain one ended, and where its own parts lie.
+
+    `end` is the place in the plain segment after its last frame; with `sealed` that frame is a SEAL. The
+    dictionary, if its size is not 0, lies behind the summary; the index takes the rest of the file.
+    """
+
+    end: Place
+    sealed: bool
+    dictionary_bytes: int
+    dictionary_checksum: int
+    blocks: int
+    index_offset_bytes: int
+    index_checksum: int
+
+    @property
+    def index_bytes(self) -> int:
+        """The size of the index."""
+        return self.blocks * TWIN_ENTRY.size
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the whole file."""
+        return self.index_offset_bytes + self.index_bytes
+
+
+class BlockEntry(NamedTuple):
+    """One block: where it is stored, and the place in the plain segment before its first frame."""
+
+    file_offset_bytes: int
+    stored_bytes: int
+    plain_bytes: int
+    offset_bytes: int
+    sequence: int
+    time_ns: int
+    chain: bytes
+    checksum: int
+
+    @property
+    def start(self) -> Place:
+        """The place before the block's first frame."""
+        return Place(self.sequence, self.chain, self.time_ns, self.offset_bytes)
+
+
+def pack_summary(summary: TwinSummary) -> bytes:
+    """The summary's block."""
+    end = summary.end
+    fields = TWIN_FIELDS.pack(
+        TWIN_MAGIC,
+        TWIN_VERSION,
+        0,
+        summary.sealed,
+        end.sequence,
+        end.offset_bytes,
+        end.chain,
+        end.time_ns,
+        summary.dictionary_bytes,
+        summary.dictionary_checksum,
+        summary.blocks,
+        summary.index_offset_bytes,
+        summary.index_checksum,
+    )
+    block = fields.ljust(SEGMENT_CHECKSUM_OFFSET, b"\0")
+    return block + U64.pack(xxh3_64_intdigest(block))
+
+
+def parse_summary(block: bytes) -> TwinSummary:
+    """The summary in a block.
+
+    Raises:
+        LogUnsupported: it is whole and of a version that this program does not know.
+        NotAHeader: it is not whole.
+    """
+    whole = len(block) == BLOCK_BYTES and block.startswith(TWIN_MAGIC)
+    if not whole or U64.unpack_from(block, SEGMENT_CHECKSUM_OFFSET)[0] != xxh3_64_intdigest(
+        block[:SEGMENT_CHECKSUM_OFFSET]
+    ):
+        raise NotAHeader("the compressed segment's summary does not match its checksum")
+    _, version, _, sealed, sequence, offset, chain, time_ns, *parts = TWIN_FIELDS.unpack_from(block)
+    if version != TWIN_VERSION:
+        raise LogUnsupported(
+            f"The compressed segment is of version {version}; this program knows {TWIN_VERSION}. "
+            "Upgrade evrun to read this log."
+        )
+    summary = TwinSummary(Place(sequence, chain, time_ns, offset), bool(sealed), *parts)
+    if summary.index_offset_bytes < TWIN_CONTENT_OFFSET + summary.dictionary_bytes:
+        raise NotAHeader("the compressed segment's summary says that its parts overlap")
+    return summary
+
+
+def pack_index(entries: Iterable[BlockEntry]) -> bytes:
+    """The index of these blocks."""
+    return b"".join(TWIN_ENTRY.pack(*entry) for entry in entries)
+
+
+def parse_index(data: bytes) -> list[BlockEntry]:
+    """The blocks of an index, whose checksum was found right."""
+    return [BlockEntry._make(fields) for fields in TWIN_ENTRY.iter_unpack(data)]
