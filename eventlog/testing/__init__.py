@@ -1,5 +1,11 @@
-"""Crash-testing a log and what is built on it: a disk that forgets, and all that a crash may leave of it."""
+"""Crash-testing a log and what is built on it: a disk that forgets, and all that a crash may leave of it.
 
+Strategies for Hypothesis are in `eventlog.testing.strategies`, which alone needs it.
+"""
+
+from .copies import CrashedCopy, crashed_copies
+from .crashtest import CrashReport, CrashTestFailed, crash_test, read_file, write_file
+from .damage import Damage, all_damages
 from .episodes import LOG, Episode, Promises, new_disk, open_log
 from .examination import (
     BrokenPromise,
@@ -11,22 +17,34 @@ from .examination import (
     examine_all,
     examine_damaged,
 )
+from .faults import Fault, Faults
 from .forgetful import CrashPoint, ForgetfulFileSystem
 
 __all__ = [
     "LOG",
     "BrokenPromise",
     "CrashPoint",
+    "CrashReport",
+    "CrashTestFailed",
+    "CrashedCopy",
+    "Damage",
     "Episode",
     "Examined",
+    "Fault",
+    "Faults",
     "ForgetfulFileSystem",
     "Opener",
     "Promises",
+    "all_damages",
     "compare",
+    "crash_test",
+    "crashed_copies",
     "events_in",
     "examine",
     "examine_all",
     "examine_damaged",
     "new_disk",
     "open_log",
+    "read_file",
+    "write_file",
 ]

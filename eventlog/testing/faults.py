@@ -1,7 +1,7 @@
 """Faults to order in advance: the n-th call of a kind fails, or takes and gives less than was asked for."""
 
 import errno
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .disk import FailedSync
@@ -86,6 +86,10 @@ class Faults:
     ) -> None:
         """Let matching calls from the `nth` on move at most `at_most` bytes (never none) and succeed."""
         self.orders.append(Fault(call, None, at_most, path, nth - 1, times, "dirty"))
+
+    def order(self, fault: Fault) -> None:
+        """Order this fault; the same one can be ordered again, its count begins anew."""
+        self.orders.append(replace(fault))
 
     def clear(self) -> None:
         """Withdraw all orders."""
