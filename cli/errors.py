@@ -4,7 +4,7 @@
 
     1    evrun failed, or could not go on; also: `replay --check` found a difference
     2    usage or input error; nothing was changed
-    3    done, but some prompts failed
+    3    done, but some prompts failed; `salvage`: done, but some events are missing
     4    paused by a cap or a quota
     5    the log is lost, damaged, unreadable, unsupported or tampered with
     6    the run is in use by another process, which is named
@@ -22,6 +22,7 @@ from evrun.errors import EvrunError
 
 FAILED = 1
 USAGE = 2
+INCOMPLETE = 3
 BAD_LOG = 5
 IN_USE = 6
 READER_GONE = 141  # what a shell says of a program that SIGPIPE ended: 128 + 13
