@@ -223,15 +223,17 @@ class Appender:
 
 def write_fully(filesystem: FileSystem, fd: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of `data` at `offset`; go on after short writes and interrupted calls."""
-    rest = memoryview(data)
-    while rest:
+    rest = data
+    while True:
         try:
             done = filesystem.pwrite(fd, rest, offset)
         except InterruptedError:
             continue
+        if done == len(rest):
+            return
         if done <= 0:
             raise OSError(errno.EIO, "a write took nothing and gave no error")
-        rest = rest[done:]
+        rest = memoryview(rest)[done:]
         offset += done
 
 

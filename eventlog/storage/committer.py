@@ -120,7 +120,8 @@ class Committer:
         time_ns = max(self._clock_ns(), self._appender.place.time_ns)
         first = self.durable.sequence + 1
         try:
-            self._prepare_head()
+            if self._head.fd is None:
+                self._prepare_head()
             place = self._appender.commit(payloads, size, time_ns)
             if not self._lock.is_ours():
                 raise FenceBroken  # noqa: TRY301 - one place decides what a broken fence means

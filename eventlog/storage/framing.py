@@ -25,6 +25,8 @@ from .format import (
     padded,
 )
 
+_JOINED_BYTES = 2048
+
 
 class Place(NamedTuple):
     """Where a walk along the chain stands: after the commit that ends at `sequence`, at `offset_bytes`."""
@@ -69,8 +71,9 @@ class FrameHeader(NamedTuple):
 
 def body_bytes(payloads: Sequence[bytes]) -> int:
     """The raw size of the commit that these payloads make."""
-    table = U32.size * len(payloads) if len(payloads) > 1 else 0
-    return table + sum(map(len, payloads))
+    if len(payloads) == 1:
+        return len(payloads[0])
+    return U32.size * len(payloads) + sum(map(len, payloads))
 
 
 def join_body(payloads: Sequence[bytes]) -> bytes:
@@ -110,6 +113,8 @@ def _event_ends(body: bytes, count: int) -> tuple[int, ...] | None:
 def next_chain(stamp: Stamp, before: Place, count: int, time_ns: int, body: bytes) -> bytes:
     """SHA-256 over the previous chain value, the logical header and the raw body."""
     logical = LOGICAL_FIELDS.pack(stamp.log_id, stamp.epoch, count, len(body), before.sequence + 1, time_ns)
+    if len(body) < _JOINED_BYTES:  # copying so little costs less than another call
+        return sha256(before.chain + logical + body).digest()
     digest = sha256(before.chain + logical)
     digest.update(body)
     return digest.digest()

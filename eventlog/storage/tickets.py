@@ -3,6 +3,7 @@
 import asyncio
 from _thread import allocate_lock
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 
 from ..errors import AppendError
 
@@ -44,7 +45,7 @@ class Ticket:
         # A bare lock, held until the outcome is known, costs a twentieth of a threading.Event.
         self._gate = allocate_lock()
         self._gate.acquire()
-        self._waiters: list[asyncio.Future[None]] | None = None
+        self._waiters: list[asyncio.Future[int]] | None = None
         self._done = False
 
     @property
@@ -68,22 +69,33 @@ class Ticket:
 
     def __await__(self) -> Generator[object, None, int]:
         """Wait on the loop that submitted it; return the last event's sequence, or raise as `wait` does."""
-        if not self._done:
-            loop = asyncio.get_running_loop()
-            if loop is not self.loop:
-                raise RuntimeError("A ticket can only be awaited on the loop that called submit_async.")
-            waiter: asyncio.Future[None] = loop.create_future()
-            if self._waiters is None:
-                self._waiters = []
+        if self._done:
+            return self._at_once()
+        loop = asyncio.get_running_loop()
+        if loop is not self.loop:
+            raise RuntimeError("A ticket can only be awaited on the loop that called submit_async.")
+        waiter: asyncio.Future[int] = loop.create_future()
+        if self._waiters is None:
+            self._waiters = [waiter]
+        else:
             self._waiters.append(waiter)
-            yield from waiter
+        # The future's own iterator, so that no frame of this class stands between the task and its future.
+        return waiter.__await__()
+
+    def _at_once(self) -> Generator[object, None, int]:
+        yield from ()
         return self._outcome()
 
     def _outcome(self) -> int:
         if self.error is not None:
-            # Each waiter gets an error of its own, because a raised one collects its raiser's traceback.
-            raise type(self.error)(*self.error.args) from self.error.__cause__
+            raise self._own_error(self.error)
         return self.last_sequence
+
+    def _own_error(self, error: AppendError) -> AppendError:
+        """A copy for one waiter, because an error that is raised collects its raiser's traceback."""
+        copy = type(error)(*error.args)
+        copy.__cause__ = error.__cause__
+        return copy
 
     def decide(self) -> None:
         """Let waiting threads see the outcome, which was set before."""
@@ -93,13 +105,21 @@ class Ticket:
         """On the ticket's loop: tell the callback, then wake the awaiters."""
         self._done = True
         try:
-            if self.error is None and self.on_durable is not None:
+            if self.on_durable is not None and self.error is None:
                 self.on_durable(self)
         finally:
-            for waiter in self._waiters or ():
+            waiters, self._waiters = self._waiters, None
+            for waiter in waiters or ():
                 if not waiter.done():
-                    waiter.set_result(None)
-            self._waiters = None
+                    self._resolve(waiter)
+
+    def _resolve(self, waiter: "asyncio.Future[int]") -> None:
+        if self.error is None:
+            waiter.set_result(self.first_sequence + len(self.payloads) - 1)
+        else:
+            waiter.set_exception(self._own_error(self.error))
+            # Looked at once, so that asyncio has nothing to say if its task is cancelled before it wakes.
+            waiter.exception()
 
 
 def settle_all(tickets: Iterable[Ticket]) -> None:
@@ -116,13 +136,16 @@ def settle_all(tickets: Iterable[Ticket]) -> None:
 
 def decide_all(tickets: list[Ticket]) -> None:
     """Make the outcome of a group known: to threads at once, to each loop with one call in sequence order."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
     for ticket in tickets:
         ticket.decide()
-        if ticket.loop is not None:
-            by_loop.setdefault(ticket.loop, []).append(ticket)
-    for loop, group in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(settle_all, group)
-        except RuntimeError:
-            continue  # the loop is closed: nobody waits there any more, and the log goes on
+    loops = dict.fromkeys([ticket.loop for ticket in tickets])
+    for loop in loops:
+        if loop is not None:
+            group = tickets if len(loops) == 1 else [ticket for ticket in tickets if ticket.loop is loop]
+            _settle_soon(loop, group)
+
+
+def _settle_soon(loop: asyncio.AbstractEventLoop, group: list[Ticket]) -> None:
+    # A closed loop raises: nobody waits there any more, and the log goes on.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(settle_all, group)
