@@ -21,6 +21,8 @@ COMMANDS = {
     "events": "List the events of a run's log, or follow them.",
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",
+    "compact": "Compress the log of a run that nobody works on.",
+    "salvage": "Save what is left of a damaged log into a new directory.",
 }
 """Each command with its line in `evrun --help`, in that order."""
 

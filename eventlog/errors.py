@@ -13,6 +13,7 @@
     │   ├── NotWritten             certainly absent; the handle stays usable (a full disk, for instance)
     │   ├── OutcomeUnknown         perhaps there, perhaps not; the handle is poisoned for good
     │   └── LogClosed              certainly absent: the handle was closed, poisoned or fenced before
+    ├── NotCompressed              a segment stays plain; nothing is lost, and it can be tried again
     ├── EventTooLarge              one commit may hold 256 MiB; nothing was written
     └── EventError                 bytes that are not an event this program knows
         ├── UnknownEvent           a type, or a version of a type, from a newer evrun
@@ -95,6 +96,10 @@ class LogClosed(AppendError):
 
 class EventTooLarge(EventLogError):
     """One commit may hold at most 256 MiB of events; nothing was written."""
+
+
+class NotCompressed(EventLogError):
+    """A segment could not be compressed, or its plain file not be removed; nothing is lost."""
 
 
 class EventError(EventLogError):

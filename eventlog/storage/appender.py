@@ -212,7 +212,8 @@ class Appender:
         return header
 
     def _remove_temporaries(self) -> None:
-        remove_temporaries(self._filesystem, self._directory)
+        # Not the compressed ones: this writer's own compactor may be at work on one.
+        remove_temporaries(self._filesystem, self._directory, twins=False)
 
     def close(self) -> None:
         """Close the current segment's descriptor."""
@@ -237,13 +238,13 @@ def write_fully(filesystem: FileSystem, fd: int, data: bytes | memoryview, offse
         offset += done
 
 
-def remove_temporaries(filesystem: FileSystem, directory: str) -> None:
-    """Remove segments that never got their names.
+def remove_temporaries(filesystem: FileSystem, directory: str, *, twins: bool) -> None:
+    """Remove segments that never got their names; compressed ones only with `twins`.
 
     A writer does so as soon as it has the lock: from then on an older, fenced writer that stands between
     making a segment and naming it can no longer name it.
     """
-    for name in temporary_names(filesystem.names(directory)):
+    for name in temporary_names(filesystem.names(directory), twins=twins):
         try:
             filesystem.unlink(f"{directory}/{name}")
         except FileNotFoundError:

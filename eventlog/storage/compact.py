@@ -33,7 +33,8 @@ def compact(
     Raises:
         LogLocked: a process holds the log.
         LogLost, LogUnreadable, LogUnsupported: the log is not whole; nothing was changed.
-        EventLogError: there is no log, or a segment could not be compressed (no room, for instance).
+        NotCompressed: a segment stays plain (no room, for instance).
+        EventLogError: there is no log.
     """
     disk = filesystem or RealFileSystem()
     path = os.path.abspath(directory)  # noqa: PTH100 - a str at the seam, without resolving links

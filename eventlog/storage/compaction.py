@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from zstandard import ZstdCompressionDict
 
-from ..errors import EventLogError, LogLost, LogRefused, Problem
+from ..errors import LogLost, LogRefused, NotCompressed, Problem
 from .appender import NO_ROOM, write_fully
 from .blocks import Frame
 from .dictionary import Samples
@@ -67,7 +67,7 @@ class Compaction:
         Raises:
             LogLost: the plain segment is not what it was.
             LogUnreadable: the disk did not give the bytes.
-            EventLogError: the twin could not be made, or is not the same when it is read back.
+            NotCompressed: the twin could not be made, or is not the same when it is read back.
             What `check` raises. In all these cases the plain segment is still there.
         """
         name = segment.name
@@ -94,7 +94,7 @@ class Compaction:
         """Unlink a plain segment whose twin is whole; the twin's name is made durable before.
 
         Raises:
-            EventLogError: it is still there. What `check` raises.
+            NotCompressed: it is still there. What `check` raises.
         """
         self._check()
         try:
@@ -102,7 +102,7 @@ class Compaction:
             self._filesystem.unlink(self._path(name))
             self._filesystem.sync_directory(self._directory)
         except OSError as error:
-            raise EventLogError(
+            raise NotCompressed(
                 f"The compressed twin of {self._path(name)} is made, but the plain segment could not be "
                 f"removed: {error}. The log is whole; compact it again."
             ) from error
@@ -190,7 +190,7 @@ class Compaction:
         """Decode the twin to its end; return its size. The chain there covers every event before it.
 
         Raises:
-            EventLogError: it is not the same.
+            NotCompressed: it is not the same.
         """
         try:
             with open_segment(self._filesystem, self._directory, temporary) as file:
@@ -200,16 +200,16 @@ class Compaction:
             for _ in self._frames(segment, temporary, end):
                 continue
         except (LogRefused, NotAHeader) as error:
-            raise EventLogError(
+            raise NotCompressed(
                 f"The compressed twin of {self._path(segment.name)} is not the same when it is read back: "
                 f"{error}. It was thrown away and nothing is lost. Check this machine's disk and memory."
             ) from error
         return size
 
 
-def _not_compressed(name: str, error: OSError) -> EventLogError:
+def _not_compressed(name: str, error: OSError) -> NotCompressed:
     hint = "Make room" if error.errno in NO_ROOM else "Check the disk"
-    return EventLogError(
+    return NotCompressed(
         f"The segment {name} was not compressed: {error}. It is as it was, and nothing is lost. {hint}, then "
         "compact again."
     )

@@ -29,7 +29,7 @@ def open_for_writing(
     lock = take_lock(filesystem, directory)
     try:
         # A fenced writer that stands just before naming a segment can no longer do so after this.
-        remove_temporaries(filesystem, directory)
+        remove_temporaries(filesystem, directory, twins=True)
         # What the last writer left in the page cache becomes durable now, before any header or HEAD vouches
         # for it.
         sync_last_segment(filesystem, directory)

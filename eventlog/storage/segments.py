@@ -6,7 +6,7 @@ from typing import NamedTuple
 from .format import COMPRESSED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
 
 _NAME = re.compile(r"(\d{20})-(\d{8,})(\.evl|\.evz)")
-_TEMPORARY = re.compile(r"\d{20}-\d{8,}(\.evl|\.evz\.[0-9a-f]{8})\.new")
+_TEMPORARY = re.compile(r"\d{20}-\d{8,}(\.evl|(\.evz\.[0-9a-f]{8}))\.new")
 
 
 class SegmentName(NamedTuple):
@@ -37,12 +37,12 @@ def segment_names(names: list[str]) -> list[SegmentName]:
     return sorted(found)
 
 
-def temporary_names(names: list[str]) -> list[str]:
-    """Segments that a crash kept from getting their names.
+def temporary_names(names: list[str], *, twins: bool) -> list[str]:
+    """Segments that a crash kept from getting their names; compressed ones only with `twins`.
 
     Plain ones never held an event that was acknowledged; what a compressed one holds, the plain one does too.
     """
-    return [name for name in names if _TEMPORARY.fullmatch(name)]
+    return [name for name in names if (match := _TEMPORARY.fullmatch(name)) and (twins or not match[2])]
 
 
 def temporary_twin(name: str, scratch: str) -> str:

@@ -132,6 +132,7 @@ def open_writer(directory: Path, warn: Callable[[str], None]) -> LogWriter:
         holder={"host": socket.gethostname(), "run": directory.name},
         warn=warn,
         first_segment_bytes=FIRST_SEGMENT_BYTES,
+        compress_sealed=True,
     )
 
 
