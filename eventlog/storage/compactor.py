@@ -9,6 +9,7 @@ from .compaction import Compaction, Stopped
 from .filesystem import FileSystem
 from .framing import Place
 from .index import SegmentMap
+from .segments import plain_name
 
 
 class Compactor:
@@ -36,8 +37,8 @@ class Compactor:
 
     def offer(self, segment: SegmentMap, end: Place) -> None:
         """Compress this segment some time; its last frame ends at `end` and it has a successor."""
-        if self._stopped:
-            return
+        if self._stopped or segment.name != plain_name(segment.name):
+            return  # the last segment of an earlier session may be compressed already
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="eventlog-compactor", daemon=True)
             self._thread.start()
