@@ -9,7 +9,8 @@ returned, "N n", "U n", "C n" when it was NotWritten, OutcomeUnknown or LogClose
 
 An order names an `act` (a function below), the `log`, and what else the act wants to know. With `strike` the
 process sends itself a signal at its n-th call through the filesystem seam; with `said` it says everything
-into that file instead of stdout; with `gate` it waits at a named pipe until somebody traces it.
+into that file instead of stdout; with `gate` it waits at a named pipe, until somebody traces it, at the
+"start" or when it has "opened" the log.
 """
 
 import asyncio
@@ -29,7 +30,6 @@ from eventlog.storage import FileSystem, LogWriter, RealFileSystem
 from tests.eventlog.appending_child import payloads, say
 
 SEAM = frozenset(name for name in vars(FileSystem) if not name.startswith("_"))
-APART = 100  # see `set_apart`
 PR_SET_PTRACER = 0x59616D61
 
 
@@ -117,6 +117,8 @@ def append_one(writer, commit):
 def write(order):
     """Open, append, close; whatever becomes of a commit, the next is tried."""
     writer = open_log(order)
+    if order.get("gate_at") == "opened":
+        wait_at(order["gate"])
     say("O")
     for commit in commits_of(order):
         append_one(writer, commit)
@@ -273,33 +275,12 @@ def look_at_the_copy(writer, log):
         say("F", "alive")
 
 
-def set_apart():
-    """Use up the first hundred calls of each kind in this thread.
-
-    strace counts calls for each thread on its own. So its faults number 1 to 100 hit the writer's thread, and
-    those above hit this one, which opens the log.
-    """
-    null = os.open("/dev/null", os.O_RDWR)
-    for _ in range(APART):
-        os.close(os.open("/dev/null", os.O_RDWR))
-        os.pwrite(null, b"-", 0)
-        for vain in (
-            lambda: os.fdatasync(null),
-            lambda: os.fsync(null),
-            lambda: os.posix_fallocate(null, 0, 1),
-            lambda: Path("/dev/null/nothing").replace("/dev/null/nowhere"),
-        ):
-            try:
-                vain()
-            except OSError:
-                continue
-    os.close(null)
-
-
 def wait_at(gate):
-    """Let any process trace this one, then wait until the named pipe is opened for writing."""
+    """Let any process trace this one, say "G", and wait for a byte from the named pipe."""
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
-    Path(gate).read_bytes()
+    pipe = os.open(gate, os.O_RDWR)
+    say("G")
+    os.read(pipe, 1)
 
 
 ACTS = {act.__name__: act for act in (write, tasks, turns, compact, ticking, limited, forking)}
@@ -311,9 +292,8 @@ def obey(order):
         os.setgroups([])
         os.setgid(order["uid"])
         os.setuid(order["uid"])
-    if "gate" in order:
+    if order.get("gate_at") == "start":
         wait_at(order["gate"])
-        set_apart()
     say("S")
     try:
         ACTS[order["act"]](order)

@@ -54,18 +54,22 @@ def selection(*names):
     return ",".join(f"?{name}" for name in names)
 
 
-def traced(server, act, log, inject="", **order):
-    """Run one act under strace; return what it said, its calls on the log in the order of their ends."""
+def traced(server, act, log, inject="", gate_at="start", **order):
+    """Run one act under strace; return what it said, its calls on the log in the order of their ends.
+
+    strace counts calls, for its faults, in each thread on its own, and from when it came.
+    """
     gate = server.directory / f"gate-{server.count}"
     os.mkfifo(gate)
-    life = server.start(act, log, gate=str(gate), **order)
+    life = server.start(act, log, gate=str(gate), gate_at=gate_at, **order)
+    life.wait_for("G")
     trace = server.directory / f"trace-{server.count}"
     command = ["strace", "-f", "-y", "-s", "48", "-o", str(trace), "-e", f"trace={selection(*TRACED)}"]
     command += ["-e", f"inject={inject}"] if inject else []
     with subprocess.Popen([*command, "-p", str(life.pid)], stderr=subprocess.PIPE, text=True) as strace:
         attached = strace.stderr.readline()
         assert "attached" in attached, attached + strace.stderr.read()
-        gate.write_bytes(b"")
+        gate.write_bytes(b"-")
         strace.stderr.read()
         strace.wait(DEADLINE_S)
     gate.unlink()
