@@ -72,6 +72,12 @@ class Catalog:
         self.bases.append(header.base_sequence)
         return segment
 
+    def keep(self, count: int) -> None:
+        """Forget all but the first `count` segments; the last of them may grow again."""
+        del self.segments[count:], self.bases[count:]
+        if self.segments:
+            self.segments[-1].end_bytes = None
+
     def find(self, sequence: int) -> int:
         """The place in `segments` of the one that holds `sequence`. Empty ones share the next one's base."""
         return max(0, bisect_right(self.bases, sequence) - 1)

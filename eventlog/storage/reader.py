@@ -241,7 +241,7 @@ class Follower:
             # A writer that came after the lock was found free looks like damage for a moment: look once more.
             verdict, live = self._classify()
         if verdict.kind == "lost" and self._allow_lost:
-            self.survey.durable = self.survey.end
+            self.survey.settle_at(self.survey.end)
         elif not verdict.opens:
             raise refusal(verdict, self._directory)
         if not live:
@@ -284,6 +284,8 @@ def sync_last_segment(filesystem: FileSystem, directory: str) -> None:
     for name in last_files(filesystem, directory):
         try:
             fd = filesystem.open(f"{directory}/{name}", os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # compressed meanwhile: the twin was synced before
         except OSError as error:
             raise unreadable(name, 0, error) from error
         try:
@@ -306,7 +308,10 @@ def last_files(filesystem: FileSystem, directory: str) -> list[str]:
 def drop_last_cache(filesystem: FileSystem, directory: str) -> None:
     """Let the last segment be read from the device."""
     for name in last_files(filesystem, directory):
-        fd = filesystem.open(f"{directory}/{name}", os.O_RDONLY)
+        try:
+            fd = filesystem.open(f"{directory}/{name}", os.O_RDONLY)
+        except FileNotFoundError:
+            continue
         try:
             filesystem.drop_cache(fd)
         finally:

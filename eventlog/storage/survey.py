@@ -56,6 +56,7 @@ class Survey:
     end: Place = START
     before_end: Place = START
     durable: Place = START
+    durable_segments: int = 0
     sealed: bool = False
     promised: int = 0
     heads: list[tuple[int, Head]] = field(default_factory=list)
@@ -179,13 +180,15 @@ class Survey:
         HEAD says, or what was durable before the newest frame was written.
         """
         head = self.heads[-1][1].sequence if self.heads else 0
-        if live and (self.sealed or head < self.end.sequence):
-            self.durable = self.before_end
-        else:
-            self.durable = self.end
+        self.settle_at(self.before_end if live and (self.sealed or head < self.end.sequence) else self.end)
+
+    def settle_at(self, place: Place) -> None:
+        """Take a place in the newest segment for the end of what is durable."""
+        self.durable, self.durable_segments = place, len(self.catalog.segments)
 
     def resume(self) -> None:
-        """Go back to the last durable place, to look again from there."""
+        """Go back to the last durable place, to look again from there; a look may have ended half-way."""
+        self.catalog.keep(self.durable_segments)
         self.end = self.before_end = self.durable
         self.sealed = False
         self.marks.clear()
