@@ -17,7 +17,7 @@ from .errors import explain
 COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
     "status": "Show how far a run is, also while it is going on.",
-    "audit": "Show what a run cost: settled, in doubt, reserved, and the checks.",
+    "audit": "Show what a run cost, settled and in doubt, and the checks.",
     "events": "List the events of a run's log, or follow them.",
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",

@@ -24,7 +24,7 @@ from .framing import Place, split_body
 from .header import NotAHeader
 from .index import SegmentMap
 from .segment_file import open_segment
-from .segments import temporary_twin, twin_name
+from .segments import plain_name, temporary_twin, twin_name
 from .source import open_source
 from .twin_writer import write_twin
 from .verdict import lost_message
@@ -71,6 +71,10 @@ class Compaction:
             What `check` raises. In all these cases the plain segment is still there.
         """
         name = segment.name
+        if name != plain_name(name):
+            raise ValueError(
+                f"{name} is compressed already; its twin would be unlinked as its own plain file."
+            )
         temporary = temporary_twin(name, self._scratch)
         try:
             before_bytes, dictionary = self._learn(segment, end)
