@@ -30,7 +30,8 @@ def write_twin(
     Nothing is synced. Holds one block, or one commit if that is larger, and the index.
     """
     trained = dictionary.as_bytes() if dictionary else b""
-    write_fully(filesystem, fd, trained, TWIN_CONTENT_OFFSET)
+    if trained:
+        write_fully(filesystem, fd, trained, TWIN_CONTENT_OFFSET)
     writer = _BlockWriter(filesystem, fd, start, TWIN_CONTENT_OFFSET + len(trained), dictionary)
     sealed = False
     for frame in frames:
