@@ -5,7 +5,7 @@ Strategies for Hypothesis are in `eventlog.testing.strategies`, which alone need
 
 from .copies import CrashedCopy, crashed_copies
 from .crashtest import CrashReport, CrashTestFailed, crash_test, read_file, write_file
-from .damage import Damage, all_damages
+from .damage import Damage, all_damages, random_damage
 from .episodes import LOG, Episode, Promises, new_disk, open_log
 from .examination import (
     BrokenPromise,
@@ -45,6 +45,7 @@ __all__ = [
     "examine_damaged",
     "new_disk",
     "open_log",
+    "random_damage",
     "read_file",
     "write_file",
 ]

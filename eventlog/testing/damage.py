@@ -123,6 +123,8 @@ def file_sizes(where: Where) -> dict[str, int]:
     disk, directory = _seam(where)
     sizes = {}
     for name in disk.names(directory):
+        if _is_directory(disk, f"{directory}/{name}"):
+            continue
         with _Open(disk, directory, name, os.O_RDONLY) as fd:
             sizes[name] = disk.size(fd)
     return sizes
@@ -138,6 +140,29 @@ def all_damages(where: Where, rng: Random, *, one_in: int = 1) -> Iterator[Damag
         yield from _some(damages_of_bytes(file, size), rng, one_in)
         yield from damages_of_sectors(file, size, rng)
     yield from damages_of_files(sizes)
+
+
+def random_damage(where: Where, rng: Random) -> Damage | None:
+    """Choose one thing that may happen to the files as they are now; None when there is no file."""
+    sizes = file_sizes(where)
+    if not sizes:
+        return None
+    file = rng.choice(sorted(sizes))
+    size = sizes[file]
+    kind = rng.randrange(6 if size else 2)
+    match kind:
+        case 0:
+            return DropFile(file)
+        case 1:
+            return rng.choice(list(damages_of_files(sizes)))
+        case 2:
+            return Cut(file, rng.randrange(size))
+        case 3:
+            return FillSector(file, rng.randrange(-(-size // SECTOR_BYTES)), rng.choice((ZERO_SECTOR, _ONES)))
+        case 4 if size >= 2 * SECTOR_BYTES:
+            return SwapSectors(file, *sorted(rng.sample(range(size // SECTOR_BYTES), 2)))
+        case _:
+            return FlipBit(file, rng.randrange(size), rng.randrange(_BITS))
 
 
 def damages_of_bytes(file: str, size_bytes: int) -> Iterator[Damage]:
@@ -176,6 +201,14 @@ def _some(damages: Iterator[Damage], rng: Random, one_in: int) -> Iterator[Damag
 
 def _seam(where: Where) -> tuple[FileSystem, str]:
     return (RealFileSystem(), str(where)) if isinstance(where, Path) else (where, str(LOG))
+
+
+def _is_directory(disk: FileSystem, path: str) -> bool:
+    try:
+        disk.names(path)
+    except NotADirectoryError:
+        return False
+    return True
 
 
 def _read(disk: FileSystem, directory: str, file: str) -> bytes:

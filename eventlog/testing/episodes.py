@@ -37,7 +37,12 @@ def new_disk(disk: ForgetfulFileSystem | None = None) -> ForgetfulFileSystem:
 
 
 def open_log(
-    disk: ForgetfulFileSystem, /, *, seed: int = 0, segment_bytes: int = _SEGMENT_BYTES
+    disk: ForgetfulFileSystem,
+    /,
+    *,
+    seed: int = 0,
+    segment_bytes: int = _SEGMENT_BYTES,
+    compress_sealed: bool = False,
 ) -> LogWriter:
     """Open the log for writing; clock and random bytes come from the arguments alone."""
     ticks = itertools.count(_START_NS, _TICK_NS)
@@ -48,6 +53,7 @@ def open_log(
         filesystem=disk,
         first_segment_bytes=segment_bytes,
         largest_segment_bytes=segment_bytes * 4,
+        compress_sealed=compress_sealed,
     )
 
 
