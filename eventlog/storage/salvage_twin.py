@@ -8,10 +8,11 @@ from bisect import bisect_right
 
 from .blocks import Frame as Unpacked
 from .blocks import seal_frame
-from .format import SEAL
+from .format import SEAL, SEGMENT_HEADER_BYTES
 from .framing import Place, Stamp
 from .header import NotAHeader
 from .salvage_frames import Bounds, Frame, Identity
+from .salvage_index import FoundBlocks
 from .salvage_source import TolerantSource
 from .twin_reader import Blocks, CompressedSegment, Damaged
 
@@ -33,12 +34,13 @@ class TwinFrames:
         self._searched = 0
         try:
             self._blocks = segment.blocks()
-        except (Damaged, NotAHeader) as error:
+        except Damaged as error:
             self.cut = f"{source.name}: {error}"
+        self._without_index = segment if self._blocks is None else None
 
     def at(self, place: Place, stop_bytes: int) -> Frame | str:
         """See Frames."""
-        blocks = self._blocks
+        blocks = self._blocks or self._found(place)
         if blocks is None:
             return self.cut or ""
         end = blocks.end_of_commits
@@ -53,6 +55,19 @@ class TwinFrames:
                 self._identity.log_id, self._identity.sure = self._stamp.log_id, True
                 return _believed(frame, chained=True)
         return self._damaged.get(number, "no frame begins there")
+
+    def _found(self, place: Place) -> Blocks | None:
+        """The blocks without the index: only where the chain is known up to the first of them."""
+        segment, self._without_index = self._without_index, None
+        if segment is None or place.offset_bytes != SEGMENT_HEADER_BYTES:
+            return None
+        try:
+            found = FoundBlocks(self._source, segment.summary(), self._stamp, place)
+        except NotAHeader:
+            return None
+        if found.entries:
+            self._blocks, self.cut = found, None
+        return self._blocks
 
     def find(self, place: Place, bounds: Bounds) -> Frame | None:
         """See Frames."""

@@ -76,14 +76,32 @@ def test_of_plain_and_compressed_each_gives_what_is_whole(log):
     assert check(log, EVENTS) == ([], {"chain": 48})
 
 
-def test_without_its_index_a_compressed_segment_is_a_gap(log):
+def test_a_damaged_index_costs_nothing_while_all_blocks_are_whole(log):
+    """They lie one behind the other, and the chain value in the summary proves them."""
+    for path in twins_of(log):
+        flip(path, path.stat().st_size - 20)
+    assert verify(log, filesystem=Unsynced()).kind == "lost"
+    assert check(log, EVENTS) == ([], {"chain": 48})
+
+
+def test_without_its_index_and_a_block_a_compressed_segment_is_a_gap(log):
     """What its blocks belong to is lost; the header of the next segment says how much is missing."""
     path = twins_of(log)[0]
     flip(path, path.stat().st_size - 20)
+    flip(path, path.stat().st_size // 2)
     gaps, proofs = check(log, EVENTS)
     assert [(gap.from_sequence, gap.to_sequence) for gap in gaps] == [(1, 24)]
     assert "index" in gaps[0].why
     assert sum(proofs.values()) == 24
+
+
+def test_a_damaged_index_behind_a_gap_proves_nothing(log):
+    """Where the chain is not known up to the first block, nobody knows which events the blocks hold."""
+    flip(twins_of(log)[1], twins_of(log)[1].stat().st_size - 20)
+    twins_of(log)[0].unlink()
+    gaps, proofs = check(log, EVENTS)
+    assert [(gap.from_sequence, gap.to_sequence) for gap in gaps] == [(1, 48)]
+    assert proofs == {}
 
 
 def test_the_last_compressed_segment_cut_is_missing_as_far_as_its_summary_says(log):
