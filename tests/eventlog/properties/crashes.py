@@ -1,4 +1,4 @@
-"""What must be true of every disk that a crash may leave: properties 1, 2, 3, 5, 7, 8, 12 and 16.
+"""What must be true of every disk that a crash may leave: properties 1, 2, 3, 5, 7, 8 and 12.
 
 Each check is a plain function that raises, so that a negative control can run the same one on broken code.
 `limit` is how many images of one crash point are looked at.
@@ -8,7 +8,7 @@ import itertools
 import os
 from random import Random
 
-from eventlog.storage import LogReader, compact, verify
+from eventlog.storage import verify
 from eventlog.storage.format import COMMIT, FRAME_HEADER_BYTES, FRAME_MAGIC, FRAME_VERSION, SECTOR_BYTES
 from eventlog.storage.framing import FrameHeader, pack_header
 from eventlog.testing import (
@@ -23,9 +23,7 @@ from eventlog.testing import (
     open_log,
 )
 
-from ..lives import RANDOM, appending, compacting, grouping, reopening, rolling
-
-SEGMENT = ".evl"
+from ..lives import appending, compacting, grouping, reopening, rolling
 
 
 def images(episode, limit, seed=1):
@@ -213,67 +211,6 @@ def subsets_of_names(point, limit):
         image = ForgetfulFileSystem(disk)
         image.settle()
         yield image
-
-
-def check_recompression(limit):
-    """16. At every crash point of a compression the log is the same: to writers, readers and anchors."""
-    episode = compacting(new_disk())
-    whole = episode.at(episode.disk.now()).events
-    with LogReader.open(LOG, filesystem=episode.disk.after_process_crash()) as reader:
-        anchors = [reader.end]
-    assert len(whole) > 5
-    before = None
-    for point, image in images(episode, limit):
-        promises = episode.at(point)
-        shown = events_in(image.after_process_crash())
-        compare(shown, promises)
-        verdict = verify(LOG, filesystem=image)
-        assert verdict.opens, verdict
-        if len(shown) == len(whole):
-            assert verify(LOG, anchor=anchors[0], filesystem=image).opens, "another chain"
-        examine(image, episode, point)
-        before = point
-    assert before is not None
-    assert any(".evz" in name for name in episode.disk.names(str(LOG)))
-
-
-def check_torn_bytes_are_kept(limit):
-    """6 and 16. What a crash left behind the end is put aside before its segment goes, byte for byte."""
-    disk = torn_disk()
-    (segment,) = [name for name in disk.names(str(LOG)) if name.endswith(SEGMENT)]
-    torn = bytes_of(disk, f"{LOG}/{segment}").rstrip(b"\0")[END_OF_TWO_BYTES:]
-    assert torn
-    start = disk.operations
-    compact(LOG, random_bytes=RANDOM, filesystem=disk)
-    for point in disk.crash_points(start=start):
-        for image in point.images(limit, Random(1)):
-            kept = [bytes_of(image, path) for path in candidates(image, segment)]
-            assert any(one.rstrip(b"\0").endswith(torn) for one in kept), "torn bytes are gone"
-
-
-END_OF_TWO_BYTES = 4096 + 2 * SECTOR_BYTES
-
-
-def torn_disk():
-    """A log whose power failed in its third commit, of four sectors: something of it is there."""
-    episode = Episode(new_disk())
-    with open_log(episode.disk) as writer:
-        for size in (20, 300, 1800):
-            episode.append(writer, size)
-    for point in episode.crash_points():
-        for image in point.images(40, Random(1)):
-            verdict = verify(LOG, filesystem=image) if has_log(image) else None
-            if verdict is not None and verdict.position.sequence == 2 and verdict.torn_bytes > SECTOR_BYTES:
-                image.settle()
-                return image
-    raise AssertionError("no image tore the third commit")
-
-
-def candidates(image, segment):
-    """Where the bytes behind the end may lie: in the plain segment, or put aside."""
-    if segment in image.names(str(LOG)):
-        return [f"{LOG}/{segment}"]
-    return [f"{LOG}/torn/{name}" for name in image.names(f"{LOG}/torn")]
 
 
 def bytes_of(disk, path):

@@ -44,6 +44,7 @@ def check_failed_sync_is_final(limit):
         episode.append(writer, 10)
         episode.disk.faults.fail(call, sync=sync, path=".evl")
         outcomes = [outcome_of(episode, writer, size) for size in (600, 9000)]
+        assert OutcomeUnknown in outcomes, "acknowledged although a sync had failed"
         failed = outcomes.index(OutcomeUnknown)
         start = episode.disk.operations
         outcomes += [outcome_of(episode, writer, size) for size in (20, 30)]
@@ -58,8 +59,9 @@ def check_failed_sync_is_final(limit):
 
 def continue_and_cut(machine, episode, limit):
     """Readers and a writer that come after the failure, then a power cut: what they built on is there."""
-    shown = events_in(machine.new_process())
-    for image in machine.images_after_power_loss(limit, Random(7)):
+    other = machine.after_process_crash()
+    shown = events_in(other)
+    for image in other.images_after_power_loss(limit, Random(7)):
         assert verify(LOG, filesystem=image).position.sequence >= len(shown), "shown, and lost"
     with open_log(machine, seed=8) as writer:
         second = Episode(machine, [record.payload for record in writer.reader().read()], first_mark=100)
