@@ -24,7 +24,7 @@ import sys
 import time
 from pathlib import Path
 
-import eventlog.storage
+from eventlog import storage
 from eventlog.errors import AppendError, EventLogError, LogClosed, LogLocked, NotWritten
 from eventlog.storage import FileSystem, LogWriter, RealFileSystem
 from tests.eventlog.appending_child import payloads, say
@@ -98,6 +98,15 @@ def commits_of(order):
     return range(order.get("first", 0), order.get("first", 0) + order.get("count", 5))
 
 
+def opened(order):
+    """Say that the log is open; before, wait until somebody traces this process if that is the order."""
+    if order.get("gate_at") == "opened":
+        wait_at(order["gate"])
+    say("O")
+    if "kill_in_s" in order:
+        signal.setitimer(signal.ITIMER_REAL, order["kill_in_s"])  # SIGALRM ends a process that has no handler
+
+
 def outcome(error):
     """The letter for an append that did not succeed."""
     return "N" if isinstance(error, NotWritten) else "C" if isinstance(error, LogClosed) else "U"
@@ -117,9 +126,7 @@ def append_one(writer, commit):
 def write(order):
     """Open, append, close; whatever becomes of a commit, the next is tried."""
     writer = open_log(order)
-    if order.get("gate_at") == "opened":
-        wait_at(order["gate"])
-    say("O")
+    opened(order)
     for commit in commits_of(order):
         append_one(writer, commit)
         time.sleep(order.get("pause_s", 0))
@@ -165,19 +172,15 @@ def turns(order):
 def compact(order):
     """Compress every segment."""
     strike = order.get("strike")
-    done = eventlog.storage.compact(
-        Path(order["log"]),
-        clock_ns=time.time_ns,
-        random_bytes=os.urandom,
-        filesystem=None if strike is None else Struck(*strike),
-    )
+    disk = None if strike is None else Struck(*strike)
+    done = storage.compact(Path(order["log"]), random_bytes=os.urandom, filesystem=disk)
     say("Z", len(done))
 
 
 def ticking(order):
     """Append from an event loop that ticks meanwhile; say how often it did while each commit waited."""
     writer = open_log(order)
-    say("O")
+    opened(order)
     ticks = []
 
     async def tick():
@@ -190,7 +193,7 @@ def ticking(order):
         for commit in commits_of(order):
             await asyncio.sleep(0.01)
             say("I", commit)
-            ticks.clear()
+            ticks[:] = [time.monotonic()]
             await writer.submit_async(payloads(commit))
             ended = [*ticks, time.monotonic()]
             longest = max(after - before for before, after in itertools.pairwise(ended))

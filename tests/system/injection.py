@@ -1,6 +1,7 @@
 """Strike every system call of a scene with every fault, one process each, and hold the log against it."""
 
 import shutil
+import signal
 from typing import NamedTuple
 
 import eventlog.errors
@@ -36,7 +37,7 @@ class Scene:
         self.count = 0
 
     def play(self, gate_at, inject=""):
-        """Let the process act on a fresh copy, with a fault or without, traced from the start or once open."""
+        """Let the process act on a fresh copy, with a fault or without; traced at once or when it is open."""
         self.count += 1
         self.log = self.directory / f"log-{self.count}"
         if self.start.exists():
@@ -49,7 +50,7 @@ class Scene:
         What the writer's thread does is counted from when the log is open, lest its fault hits the opening.
         """
         found = []
-        for gate_at in ("start", "opened"):
+        for gate_at in ("start", "opened") if self.act == "write" else ("start",):
             said, calls = self.play(gate_at)
             shutil.rmtree(self.log)
             assert said[-1] == ["D"]
@@ -60,7 +61,7 @@ class Scene:
         return found
 
     def strike(self, name, point, fault):
-        """Play with one fault; the trace must show that it hit, and that no sync came too late or too often."""
+        """Play with one fault; the trace shows that it hit, and that no sync came too late or too often."""
         gate_at, nth = point
         kind = "signal" if fault == "KILL" else "error"
         said, calls = self.play(gate_at, f"{name}:{kind}={fault}:when={nth}")
@@ -74,7 +75,7 @@ class Scene:
         return Struck(said, calls, hits[-1])
 
     def judge(self, struck):
-        """acknowledged <= recovered <= issued, and the log goes on."""
+        """Acknowledged <= recovered <= issued, and the log goes on."""
         assert self.log.exists() or not numbers(struck.said, "A")
         told = [*self.told, struck.said]
         judge(self.log, told)
@@ -101,6 +102,24 @@ def old_log(server, log):
     second = server.start("write", log, first=200, strike=[70, "within", 9])
     second.wait()
     return [first, second.said]
+
+
+def twins_unfinished(server, log):
+    """An old log, whose compression was killed when one plain segment and its twin were both there."""
+    told = old_log(server, log)
+    names = [
+        words[1] for words in server.run("compact", copied(log, "whole"), strike=[0, ""]) if words[0] == "K"
+    ]
+    life = server.start("compact", log, strike=[names.index("unlink") + 1, "before", 9])
+    assert life.wait() == signal.SIGKILL
+    assert any(log.glob("*.evz"))
+    assert len({path.stem for path in log.glob("*.ev?")}) < len(list(log.glob("*.ev?")))
+    return told
+
+
+def copied(log, name):
+    """A copy of a log beside it."""
+    return shutil.copytree(log, log.with_name(name))
 
 
 def target_of(call):
@@ -142,6 +161,17 @@ def check_outcome(struck, fault):
         wanted = ["A"] * before + [letter] + ["A" if goes_on else "C"] * rest
         assert letters == wanted[:COUNT], (struck.hit, fault, letters)
         assert struck.said[-1] == ["D"]
+
+
+def check_compaction(scene, struck, fault):
+    """A fault while compressing: an error of ours or none; the log is whole, and the next time it works."""
+    if fault != "KILL" and struck.said[-1] != ["D"]:
+        check_opening(struck, [])
+    told = [*scene.told, struck.said]
+    before = judge(scene.log, told)
+    assert scene.server.run("compact", scene.log)[-1] == ["D"]
+    assert {path.suffix for path in scene.log.glob("0*")} == {".evz"}
+    assert judge(scene.log, told) == before
 
 
 def check_opening(struck, letters):
