@@ -110,7 +110,7 @@ def _check(
     except Exception as error:
         operations = where.point.operations
         raise CrashTestFailed(
-            f"After {where} the check objects, with {len(promised)} promises made: "
+            f"At {where} the check objects, with {len(promised)} promises made: "
             f"{type(error).__name__}: {error}. Repeat it alone with only={operations}.",
             operations,
             where.image,

@@ -71,7 +71,8 @@ class SimulatedFile:
         if end <= offset:
             return b""
         first, last = offset // SECTOR_BYTES, (end - 1) // SECTOR_BYTES
-        whole = b"".join(self.sectors.get(sector, ZERO_SECTOR) for sector in range(first, last + 1))
+        held = self.sectors.get
+        whole = b"".join([held(sector, ZERO_SECTOR) for sector in range(first, last + 1)])
         start = offset - first * SECTOR_BYTES
         return whole[start : start + end - offset]
 

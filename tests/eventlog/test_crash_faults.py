@@ -9,27 +9,12 @@ import pytest
 from eventlog.errors import AppendError, EventLogError, LogClosed, NotWritten, OutcomeUnknown
 from eventlog.testing import Episode, events_in, examine, new_disk, open_log
 
-
-def first_life(disk):
-    """A log with five events in three commits, closed."""
-    episode = Episode(disk)
-    writer = open_log(disk)
-    for sizes in ([20], [0, 300, 5], [700]):
-        episode.append(writer, *sizes)
-    writer.close()
-    return episode
-
-
-def images_of(point, limit, seed):
-    """Go through what a process crash and a power loss at this moment may leave."""
-    yield point.after_process_crash()
-    if not point.torn:
-        yield from point.images_after_power_loss(limit, Random(seed))
+from .lives import appending
 
 
 @pytest.mark.parametrize("sync", ["kept", "reverted", "dirty"])
 @pytest.mark.parametrize("nth", [1, 2, 3])
-def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_acked_is_lost(sync, nth):
+def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_acked_is_lost(sync, nth, count_images):
     """The append ends as unknown, the handle stays refused, and every image that follows has A <= R <= I."""
     episode = Episode(new_disk())
     writer = open_log(episode.disk)
@@ -47,12 +32,13 @@ def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_acked_is_lost(s
     writer.close()
     assert not any("Write" in repr(one) for one in episode.disk.history[operations:])
     for point in list(episode.crash_points())[-8:]:
-        for image in images_of(point, 20, 3):
+        for image in point.images(20, Random(3)):
             examine(image, episode, point, go_on=True)
+            count_images(1)
 
 
 @pytest.mark.parametrize("sync", ["kept", "reverted", "dirty"])
-def test_a_writer_that_comes_after_a_failed_sync_builds_on_nothing_that_is_not_there(sync):
+def test_a_writer_that_comes_after_a_failed_sync_builds_on_nothing_that_is_not_there(sync, count_images):
     """The cache may still show the frame that the disk never got; what comes next survives a cut."""
     episode = Episode(new_disk())
     writer = open_log(episode.disk)
@@ -67,15 +53,17 @@ def test_a_writer_that_comes_after_a_failed_sync_builds_on_nothing_that_is_not_t
     again.close()
     for image in machine.images_after_power_loss(50, Random(6)):
         assert examine(image, second, machine.now(), go_on=True) == len(second.before) + 1
+        count_images(1)
 
 
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 @pytest.mark.parametrize("written", [0, 30, 700, 4000])
-def test_a_commit_that_found_the_disk_full_is_absent_for_ever(written):
+def test_a_commit_that_found_the_disk_full_is_absent_for_ever(written, error, count_images):
     """NotWritten is kept through every crash that follows, and the handle goes on."""
     episode = Episode(new_disk())
     writer = open_log(episode.disk)
     episode.append(writer, 10)
-    episode.disk.faults.fail("pwrite", error=errno.ENOSPC, path=".evl", written_bytes=written)
+    episode.disk.faults.fail("pwrite", error=error, path=".evl", written_bytes=written)
     with pytest.raises(NotWritten):
         episode.submit(writer, 1500).wait(30)
     refused = episode.issued.pop()
@@ -83,8 +71,9 @@ def test_a_commit_that_found_the_disk_full_is_absent_for_ever(written):
     episode.append(writer, 20)
     writer.close()
     for point in episode.disk.crash_points(start=start):
-        for image in images_of(point, 20, 4):
+        for image in point.images(20, Random(4)):
             examine(image, episode, point, go_on=True)
+            count_images(1)
     assert refused[1][0] not in events_in(episode.disk.after_process_crash())
 
 
@@ -93,7 +82,7 @@ def test_short_reads_and_writes_never_shrink_the_log():
     disk = new_disk()
     disk.faults.shorten("pwrite", at_most=700)
     disk.faults.shorten("pread", at_most=513)
-    episode = first_life(disk)
+    episode = appending(disk)
     again = disk.after_process_crash()
     again.faults.shorten("pread", at_most=300)
     assert events_in(again) == episode.at(disk.now()).events
@@ -101,7 +90,7 @@ def test_short_reads_and_writes_never_shrink_the_log():
 
 def test_a_read_error_is_never_taken_for_the_end():
     """Opening is refused, and once the disk reads again everything is there."""
-    episode = first_life(new_disk())
+    episode = appending(new_disk())
     for nth in range(1, 6):
         disk = episode.disk.after_process_crash()
         disk.faults.fail("pread", nth=nth, path=".evl")
@@ -114,11 +103,23 @@ def test_a_read_error_is_never_taken_for_the_end():
         assert len(events_in(disk)) == 5
 
 
-CALLS = ("open", "pwrite", "fdatasync", "fsync", "allocate", "rename", "sync_directory", "pread")
+CALLS = (
+    "open",
+    "pread",
+    "pwrite",
+    "fdatasync",
+    "fsync",
+    "allocate",
+    "truncate",
+    "rename",
+    "names",
+    "make_directory",
+    "sync_directory",
+)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_call_fails_the_log_opens_again_with_all_that_was_acknowledged(seed):
+def test_whatever_call_fails_the_log_opens_again_with_all_that_was_acknowledged(seed, count_images):
     """Five lives of one log; in each some call fails at random, commits may share a frame; it crashes."""
     rng = Random(seed)
     disk, held = new_disk(), []
@@ -127,7 +128,7 @@ def test_whatever_call_fails_the_log_opens_again_with_all_that_was_acknowledged(
         disk.faults.fail(
             rng.choice(CALLS),
             nth=rng.randrange(1, 12),
-            error=rng.choice((errno.EIO, errno.ENOSPC)),
+            error=rng.choice((errno.EIO, errno.ENOSPC, errno.EDQUOT)),
             sync=rng.choice(("kept", "reverted", "dirty")),
             written_bytes=rng.choice((0, 5, 700)),
         )
@@ -137,10 +138,11 @@ def test_whatever_call_fails_the_log_opens_again_with_all_that_was_acknowledged(
         disk.faults.clear()
         points = list(episode.crash_points())
         for point in rng.sample(points, min(len(points), 12)):
-            for image in images_of(point, 3, seed):
+            for image in point.images(3, Random(seed)):
                 examine(image, episode, point, go_on=rng.random() < 0.2)
+                count_images(1)
         point = points[-1]
-        disk = rng.choice(list(images_of(point, 20, seed)))
+        disk = rng.choice(list(point.images(20, Random(seed))))
         examined = disk.after_process_crash()
         examine(examined, episode, point, go_on=False)
         held = events_in(examined)

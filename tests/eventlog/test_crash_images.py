@@ -1,7 +1,7 @@
-"""The power is cut at every operation of open, append, roll and close; each disk that may be left is opened.
+"""Crashes upon crashes, readers that look meanwhile, and examinations that must be able to fail.
 
 A is what was acknowledged, R what is recovered, I what was issued: every image opens for writing, and
-A <= R <= I.
+A <= R <= I. The crash points of each single thing that a log does are in test_crash_points.py.
 """
 
 from random import Random
@@ -20,84 +20,15 @@ from eventlog.testing import (
     new_disk,
     open_log,
 )
-from eventlog.testing.operations import Write
 
-LIMIT = 3_000  # images of one moment; four sectors and what else hangs there make fewer
-
-
-def first_life(disk):
-    """A new log: opened, three commits of one to three events, closed."""
-    episode = Episode(disk)
-    writer = open_log(disk)
-    for sizes in ([20], [0, 300, 5], [700]):
-        episode.append(writer, *sizes)
-    writer.close()
-    return episode
-
-
-def group_commits(disk):
-    """Several commits handed over at once, so that some share a frame or follow each other unacknowledged."""
-    episode = Episode(disk)
-    writer = open_log(disk)
-    episode.append(writer, 1)
-    tickets = [episode.submit(writer, 100 * size) for size in range(5)]
-    for ticket in tickets:
-        episode.promise(ticket.wait(30))
-    writer.close()
-    return episode
-
-
-def rolls(disk):
-    """Commits that fill segments, one of them larger than a whole segment."""
-    episode = Episode(disk)
-    writer = open_log(disk)
-    for sizes in ([1500], [1500], [1500], [9000], [10], [2500]):
-        episode.append(writer, *sizes)
-    writer.close()
-    return episode
-
-
-@pytest.mark.parametrize(("life", "limit"), [(first_life, 80), (group_commits, 40), (rolls, 20)])
-def test_every_image_of_every_crash_point_opens_with_all_that_was_acknowledged(life, limit):
-    """A <= R <= I, whole commits, byte-identical, in order, found again by the next opening."""
-    episode = life(new_disk())
-    total = len(episode.at(episode.disk.now()).events)
-    report = examine_all(episode, limit=limit)
-    assert report.images > 300
-    assert {0, total} <= report.recovered
-
-
-@pytest.mark.parametrize(
-    ("size", "every"), [(1800, True), (3900, False)], ids=["four sectors", "eight sectors"]
-)
-def test_all_images_of_a_long_unsynced_commit_are_clean_or_torn_and_lose_nothing(size, every):
-    """A commit over several sectors and whatever else hangs: all combinations for four, many for eight."""
-    episode = Episode(new_disk())
-    writer = open_log(episode.disk)
-    episode.append(writer, 10)
-    episode.append(writer, size)
-    writer.close()
-    points = [point for point in episode.crash_points() if is_write_of_frame(point.last, size)]
-    assert len(points) == 1
-    kinds, examined = set(), 0
-    for image in points[0].images_after_power_loss(LIMIT, Random(2)):
-        verdict = verify(LOG, filesystem=image)
-        kinds.add((verdict.kind, verdict.position.sequence))
-        examined += 1
-    assert kinds == {("clean", 1), ("torn", 1), ("clean", 2)}
-    assert (examined < LIMIT) is every
-
-
-def is_write_of_frame(operation, size):
-    """Tell whether an operation wrote a whole frame of at least this size, not a segment's header."""
-    return isinstance(operation, Write) and operation.offset > 0 and len(operation.data) > size
+from .lives import appending
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_crash_inside_recovery_changes_nothing(seed):
+def test_a_crash_inside_recovery_changes_nothing(seed, images_scale, count_images):
     """Cut once in the first life, again at every operation of opening and appending in the second."""
     rng = Random(seed)
-    first = first_life(new_disk())
+    first = appending(new_disk())
     point = rng.choice([point for point in first.crash_points() if point.unsynced > 2])
     image = rng.choice([point.after_process_crash(), *point.images_after_power_loss(50, rng)])
     before = events_in(image.after_process_crash()) if image_has_log(image) else []
@@ -108,7 +39,9 @@ def test_a_crash_inside_recovery_changes_nothing(seed):
     second.append(writer, 40)
     second.append(writer, 600)
     writer.close()
-    assert examine_all(second, limit=25, seed=seed).images > 100
+    examined = examine_all(second, limit=round(12 * images_scale), seed=seed)
+    count_images(examined.images)
+    assert examined.images > 100
 
 
 def image_has_log(image):
@@ -119,7 +52,7 @@ def image_has_log(image):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_log_goes_on_through_forty_crashes(seed):
+def test_a_log_goes_on_through_forty_crashes(seed, count_images):
     """Open, append, lose power or die at a random operation, again and again: nothing acked is missed."""
     rng = Random(seed)
     disk, held = new_disk(), []
@@ -135,6 +68,7 @@ def test_a_log_goes_on_through_forty_crashes(seed):
         images = list(point.images_after_power_loss(20, rng))
         disk = rng.choice([point.after_process_crash(), *images])
         held = after(disk.after_process_crash(), episode, point)
+        count_images(1)
     assert held
 
 
@@ -147,7 +81,7 @@ def after(disk, episode, point):
     return found
 
 
-def test_what_a_reader_showed_is_there_after_a_power_cut():
+def test_what_a_reader_showed_is_there_after_a_power_cut(images_scale, count_images):
     """A reader in another process, while the writer lives: it exposes only what is durable."""
     episode = Episode(new_disk())
     writer = open_log(episode.disk)
@@ -163,12 +97,12 @@ def test_what_a_reader_showed_is_there_after_a_power_cut():
     assert shown == sorted(shown)
     assert shown[-1] > 6
     writer.close()
-    examine_all(episode, limit=3)
+    count_images(examine_all(episode, limit=round(3 * images_scale)).images)
 
 
-def test_a_reader_of_a_dead_log_syncs_before_it_shows():
+def test_a_reader_of_a_dead_log_syncs_before_it_shows(count_images):
     """After a process crash un-synced commits are there; once a reader showed them, no cut takes them."""
-    episode = first_life(new_disk())
+    episode = appending(new_disk())
     shown_more = 0
     for point in episode.crash_points():
         machine = point.after_process_crash()
@@ -178,6 +112,7 @@ def test_a_reader_of_a_dead_log_syncs_before_it_shows():
         shown_more += shown > episode.at(point).acked
         for image in machine.images_after_power_loss(12, Random(5)):
             assert verify(LOG, filesystem=image).position.sequence >= shown
+            count_images(1)
     assert shown_more
 
 
@@ -222,14 +157,14 @@ class LateDataSync(ForgetfulFileSystem):
 @pytest.mark.parametrize("broken", [NoDataSync, NoFileSync, NoDirectorySync, LateDataSync])
 def test_the_examination_catches_a_disk_that_does_not_sync(broken):
     """Negative controls: with a sync left out, some image loses an acknowledged event or refuses to open."""
-    episode = first_life(new_disk(broken()))
+    episode = appending(new_disk(broken()))
     with pytest.raises((AssertionError, LogRefused)):
         examine_all(episode, limit=60)
 
 
 def test_the_examination_catches_a_lost_byte():
     """Negative control: had the writer put one other byte on the disk, the comparison would see it."""
-    episode = first_life(new_disk())
+    episode = appending(new_disk())
     then, commit = episode.issued[0]
     episode.issued[0] = (then, [commit[0][:-1] + b"?"])
     with pytest.raises(AssertionError):

@@ -22,7 +22,7 @@ def grown(disk):
     return episode
 
 
-def test_every_crash_point_of_a_growing_segment_keeps_what_was_acknowledged():
+def test_every_crash_point_of_a_growing_segment_keeps_what_was_acknowledged(count_images):
     """Also the size of the file is un-synced here: A <= R <= I, and the log opens for writing."""
     episode = grown(new_disk())
     rng = Random(5)
@@ -33,6 +33,7 @@ def test_every_crash_point_of_a_growing_segment_keeps_what_was_acknowledged():
             images += point.images_after_power_loss(25, rng)
         for image in images:
             recovered.add(examine(image, episode, point, go_on=number % 4 == 0))
+            count_images(1)
     assert recovered == {0, 1, 4, 5, 6}
 
 
