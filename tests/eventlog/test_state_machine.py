@@ -162,7 +162,7 @@ class Game(RuleBasedStateMachine):
 
 TestGame = Game.TestCase
 TestGame.settings = settings(
-    max_examples=60 * SCALE,
+    max_examples=400 * SCALE,
     stateful_step_count=80,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -9,7 +9,7 @@ from . import compression, concurrency, crashes, damage, faults, views
 
 
 def test_property_01_every_image_holds_what_was_acknowledged_and_nothing_else():
-    """A <= R <= I, byte-identical and in order, at every crash point of appends, groups, rolls and reopening."""
+    """A <= R <= I, byte-identical, in order: every crash point of appends, groups, rolls and reopening."""
     crashes.check_prefix(12)
 
 
@@ -35,7 +35,7 @@ def test_property_05_recovery_is_idempotent_and_a_crash_inside_it_changes_nothin
 
 
 def test_property_06_what_was_dropped_never_returns():
-    """Not even as a whole stale frame at the very place where the next is expected; nothing is written over."""
+    """Not even as a whole stale frame at the very place where the next is expected."""
     damage.check_no_resurrection(1)
 
 
@@ -107,7 +107,7 @@ def test_property_16_compression_beside_writers_and_readers_changes_nothing():
 
 
 def test_property_18_views_depend_on_the_events_alone(tmp_path):
-    """Not on hash seed, time zone, locale, process, group sizes or compression: real processes replay a log."""
+    """Not on hash seed, time zone, locale, process, groups or compression: real processes replay a log."""
     views.check_views_depend_on_the_events_alone(tmp_path / "runs")
 
 
