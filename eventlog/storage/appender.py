@@ -225,7 +225,7 @@ class Appender:
 def write_fully(filesystem: FileSystem, fd: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of `data` at `offset`; go on after short writes and interrupted calls."""
     rest = data
-    while True:
+    while rest:
         try:
             done = filesystem.pwrite(fd, rest, offset)
         except InterruptedError:

@@ -20,12 +20,14 @@ from .format import (
     MAX_COMMIT_BYTES,
     SEAL,
     SEAL_BYTES,
+    SECTOR_BYTES,
     U32,
     U64,
     padded,
 )
 
 _JOINED_BYTES = 2048
+_PADDING = bytes(SECTOR_BYTES)
 
 
 class Place(NamedTuple):
@@ -132,21 +134,23 @@ def commit_header(stamp: Stamp, before: Place, count: int, time_ns: int, body: b
     The watermark is the sequence before: whatever precedes a frame was synced before the frame is written.
     """
     size = len(body)
-    return FrameHeader(
-        FRAME_MAGIC,
-        FRAME_VERSION,
-        COMMIT,
-        0,
-        size,
-        size,
-        count,
-        stamp.epoch,
-        before.sequence + 1,
-        before.sequence,
-        before.offset_bytes,
-        time_ns,
-        next_chain(stamp, before, count, time_ns, body),
-        xxh3_64_intdigest(body),
+    return FrameHeader._make(
+        (
+            FRAME_MAGIC,
+            FRAME_VERSION,
+            COMMIT,
+            0,
+            size,
+            size,
+            count,
+            stamp.epoch,
+            before.sequence + 1,
+            before.sequence,
+            before.offset_bytes,
+            time_ns,
+            next_chain(stamp, before, count, time_ns, body),
+            xxh3_64_intdigest(body),
+        )
     )
 
 
@@ -244,3 +248,36 @@ def body_problem(header: FrameHeader, body: bytes, padding: bytes, place: Place,
     if not table_is_sound(body, header.events):
         return "the frame's table of events does not fit its body"
     return None
+
+
+def take_commit(
+    data: bytes, at: int, place: Place, stamp: Stamp, stop_bytes: int
+) -> tuple[FrameHeader, bytes, Place] | None:
+    """The commit at `data[at:]` if it is exactly what a writer at `place` makes of its body; else None.
+
+    The quick way through a whole log: one comparison with the header that is made anew instead of a question
+    for each field. None says nothing; `parse_header`, `header_problem` and `body_problem` do.
+    """
+    start = at + FRAME_HEADER_BYTES
+    if start > len(data):
+        return None
+    checksum_at = start - U64.size
+    if U64.unpack_from(data, checksum_at)[0] != xxh3_64_intdigest(data[at:checksum_at], stamp.salt):
+        return None
+    header = FrameHeader._make(FRAME_FIELDS.unpack_from(data, at))
+    size, count, time_ns = header.raw_bytes, header.events, header.time_ns
+    used = start + size
+    after = at + padded(FRAME_HEADER_BYTES + size)
+    end_bytes = place.offset_bytes + after - at
+    if after > len(data) or end_bytes > stop_bytes or size > MAX_COMMIT_BYTES:
+        return None
+    body = data[start:used]
+    if (
+        count == 0
+        or time_ns < place.time_ns
+        or header != commit_header(stamp, place, count, time_ns, body)
+        or data[used:after] != _PADDING[: after - used]
+        or not table_is_sound(body, count)
+    ):
+        return None
+    return header, body, Place(place.sequence + count, header.chain, time_ns, end_bytes)

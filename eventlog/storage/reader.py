@@ -90,6 +90,9 @@ class LogReader:
 
     def _records(self, first: int, last: int) -> Iterator[Record]:
         for header, body, _ in self._frames(first, last):
+            if header.events == 1:
+                yield Record(header.first_sequence, header.time_ns, header.epoch, body)
+                continue
             payloads = split_body(body, header.events)
             assert payloads is not None  # the walk has looked at the table
             start = header.first_sequence

@@ -12,7 +12,7 @@ from .format import (
     SECTOR_BYTES,
     U64_MAX,
 )
-from .framing import FrameHeader, Place, Stamp, body_problem, header_problem, parse_header
+from .framing import FrameHeader, Place, Stamp, body_problem, header_problem, parse_header, take_commit
 from .source import Source
 
 Walk = Generator[tuple[FrameHeader, bytes, Place], None, str]
@@ -31,6 +31,11 @@ def walk(source: Source, stamp: Stamp, place: Place, stop_bytes: int) -> Walk:
     while place.offset_bytes + FRAME_HEADER_BYTES <= stop_bytes:
         offset = place.offset_bytes
         buffer, at = source.window(offset, FRAME_HEADER_BYTES)
+        taken = take_commit(buffer, at, place, stamp, stop_bytes)
+        if taken is not None:
+            place = taken[2]
+            yield taken
+            continue
         header = parse_header(buffer, at, offset, stamp)
         if header is None:
             return "no whole frame begins there"
