@@ -15,7 +15,9 @@ from .filesystem import FileSystem, RealFileSystem
 _TEMPORARY_SUFFIX = ".partial"
 
 
-def replace_file(path: Path, chunks: Iterable[bytes], *, durable: bool = False) -> None:
+def replace_file(
+    path: Path, chunks: Iterable[bytes], *, durable: bool = False, filesystem: FileSystem | None = None
+) -> None:
     """Write `chunks` to a temporary file beside `path`, mode 0600, and rename it over `path`.
 
     A reader, and a process that crashes at any moment, sees the old content or the new, never a mixture. On
@@ -32,7 +34,7 @@ def replace_file(path: Path, chunks: Iterable[bytes], *, durable: bool = False) 
     - `path` must not be a symbolic link that should stay one: the link itself is replaced.
     - The disk needs room for old and new at once.
     """
-    disk = RealFileSystem()
+    disk = filesystem or RealFileSystem()
     temporary = str(path.with_name(f"{path.name}.{os.getpid()}{_TEMPORARY_SUFFIX}"))
     try:
         _write_new(disk, temporary, chunks, durable=durable)
