@@ -211,9 +211,7 @@ class _Walk:
         frame = min(found, key=lambda frame: frame.header.offset_bytes)
         passed = frame.header.offset_bytes - self._place.offset_bytes
         self._break(_unread(files, self._place.offset_bytes, why), passed)
-        self._place = self._place._replace(offset_bytes=frame.header.offset_bytes)
-        # If no event is missing before it, the chain may go on.
-        return self._continuing(files, bounds.stop_bytes)[0] or frame
+        return frame
 
     def _end_segment(self, files: list[Frames], bounds: Bounds, why: str, *, is_known: bool) -> None:
         """No frame follows any more: is that the segment's end, or is something gone?"""

@@ -73,6 +73,14 @@ def test_the_chain_outranks_the_checksums(log):
         path.write_bytes(data)
 
 
+def test_what_fills_a_frame_up_costs_no_event(log):
+    """It must be zero and holds nothing: the damage is said, and every event is there."""
+    flip(segments_of(log)[0], 4096 + 500)
+    gaps, proofs = check(log, EVENTS)
+    assert (ranges(gaps), proofs) == ([(1, 0)], {"chain": 8})
+    assert "the bytes that fill up the frame are not zero" in gaps[0].why
+
+
 def test_no_flipped_byte_loses_more_than_its_commit(log):
     """Every byte of headers, frames and HEAD: at most one commit is missing."""
     for path in [*segments_of(log), log / "HEAD"]:

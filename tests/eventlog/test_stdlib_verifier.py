@@ -209,15 +209,36 @@ def test_what_is_not_whole_ends_with_5(log, damage):
     assert done.stderr.startswith("NOT whole: ")
 
 
-def test_what_lies_behind_a_successors_end_is_dead(log):
-    """As in the real one: a frame there is no part of the log, and promises nothing."""
-    path = segments_of(log)[0]
-    data = bytearray(path.read_bytes())
-    end = len(bytes(data).rstrip(b"\0"))
-    end += -end % 512
-    data[end : end + 512] = data[4096 : 4096 + 512]
-    path.write_bytes(data)
-    assert run(log).returncode == 0
+def test_what_lies_behind_a_successors_end_is_dead(tmp_path):
+    """As in the real one: a frame there is no part of the log, even one that fits to the byte."""
+    write_log(tmp_path, [b"kept"], [b"dead"])
+    (path,) = segments_of(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: 4096 + 512].ljust(len(whole), b"\0"))
+    (tmp_path / "HEAD").unlink()
+    write_log(tmp_path, [b"after"])
+    path.write_bytes(whole)
+    assert run(tmp_path).stdout == f"whole: 2:{verify(tmp_path).position.chain.hex()}\n"
+
+
+def test_a_head_that_names_another_log_is_not_overlooked(log):
+    """Even if it names the right event and the right chain value."""
+    data = (log / "HEAD").read_bytes()
+    (log / "HEAD").write_bytes(data[:16] + b"another log's id" + data[32:])
+    assert says(log) is None
+
+
+def test_without_head_later_frames_tell_of_a_lost_one(tmp_path):
+    """Each names the last event that was durable before it; only the newest commit can go without a trace."""
+    write_log(tmp_path, *([b"event"] for _ in range(4)))
+    (tmp_path / "HEAD").unlink()
+    (path,) = segments_of(tmp_path)
+    data = path.read_bytes()
+    for lost in range(4):
+        at = 4096 + 512 * lost
+        path.write_bytes(data[:at] + bytes(512) + data[at + 512 :])
+        done = run(tmp_path)
+        assert done.returncode == (0 if lost == 3 else 5)
 
 
 def test_an_anchor_that_was_kept_shows_a_forged_history(log):
