@@ -71,10 +71,9 @@ class Ticket:
         """Wait on the loop that submitted it; return the last event's sequence, or raise as `wait` does."""
         if self._done:
             return self._at_once()
-        loop = asyncio.get_running_loop()
-        if loop is not self.loop:
-            raise RuntimeError("A ticket can only be awaited on the loop that called submit_async.")
-        waiter: asyncio.Future[int] = loop.create_future()
+        assert self.loop is not None, "a ticket of `submit` is waited for with wait()"
+        # A future of the ticket's own loop: a task of another loop that awaits it gets asyncio's RuntimeError.
+        waiter: asyncio.Future[int] = self.loop.create_future()
         if self._waiters is None:
             self._waiters = [waiter]
         else:

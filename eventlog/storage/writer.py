@@ -179,7 +179,7 @@ class LogWriter:
         for event in events:
             if type(event) is not bytes:
                 raise TypeError(f"An event is bytes, not {type(event).__name__}.")
-        size = body_bytes(events)
+        size = len(events[0]) if len(events) == 1 else body_bytes(events)
         if size > MAX_COMMIT_BYTES:
             raise EventTooLarge(
                 f"A commit of {len(events)} events with {size} bytes is more than {MAX_COMMIT_BYTES}; "
