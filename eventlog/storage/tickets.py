@@ -71,8 +71,9 @@ class Ticket:
         """Wait on the loop that submitted it; return the last event's sequence, or raise as `wait` does."""
         if self._done:
             return self._at_once()
-        assert self.loop is not None, "a ticket of `submit` is waited for with wait()"
-        # A future of the ticket's own loop: a task of another loop that awaits it gets asyncio's RuntimeError.
+        if self.loop is None:
+            raise RuntimeError("Only a ticket of submit_async can be awaited; call wait() in a thread.")
+        # A future of the ticket's own loop: asyncio itself refuses it to a task of another one.
         waiter: asyncio.Future[int] = self.loop.create_future()
         if self._waiters is None:
             self._waiters = [waiter]

@@ -147,6 +147,26 @@ def test_cancelling_the_waiter_never_cancels_the_commit(tmp_path):
     assert payloads_in(tmp_path) == [b"cancelled waiter", b"never framed when cancelled", b"after"]
 
 
+def test_a_ticket_is_awaited_on_its_own_loop_or_not_at_all(tmp_path):
+    """Another loop's task, and whoever awaits a ticket for threads, is told so; the commits go on."""
+    disk = SlowDisk()
+
+    async def wait(ticket):
+        return await ticket
+
+    async def main(writer):
+        ticket = writer.submit_async([b"mine"])
+        for other in (ticket, writer.submit([b"a thread's"])):
+            with pytest.raises(RuntimeError):
+                await asyncio.to_thread(asyncio.run, wait(other))
+        disk.go.set()
+        return await ticket
+
+    with open_log(tmp_path, filesystem=disk) as writer:
+        assert asyncio.run(main(writer)) == 1
+    assert payloads_in(tmp_path) == [b"mine", b"a thread's"]
+
+
 def test_a_closed_loop_does_not_stop_the_writer(tmp_path):
     """The loop ends while its commit is being synced: the commit is durable, and other threads go on."""
     disk = SlowDisk()
