@@ -37,6 +37,12 @@ def run_command(
     api_key_env: o.ApiKeyEnv = None,
     api_key: o.ApiKey = None,
     price: o.Price = None,
+    unknown_price: o.UnknownPrice = None,
+    budget_usd: o.BudgetUsd = None,
+    budget_tokens: o.BudgetTokens = None,
+    budget_calls: o.BudgetCalls = None,
+    budget_hours: o.BudgetHours = None,
+    prompt_budget_usd: o.PromptBudgetUsd = None,
     providers_allowed: o.ProvidersAllowed = None,
     providers_ignored: o.ProvidersIgnored = None,
     providers_order: o.ProvidersOrder = None,
@@ -68,8 +74,8 @@ def run_command(
 
     `evrun run DATASET --run-name NAME` begins; `evrun run --run-name NAME --resume` goes on, and needs
     nothing else. Values in [brackets] are defaults of a new run. Exit codes: 0 done, 1 could not go on,
-    2 wrong input, 3 done but some prompts failed, 4 paused by a quota, 5 the log is damaged, 6 in use, 130
-    and 143 ended by a signal.
+    2 wrong input, 3 done but some prompts failed, 4 paused by a cap or a quota, 5 the log is damaged, 6 in
+    use, 130 and 143 ended by a signal.
     """
     if list_distributions:
         return _list_distributions()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from evrun.batch import Options
+from evrun.batch import CAP_OPTIONS, Options, parse_cap
 from evrun.errors import UsageFault
 
 # Where to work.
@@ -39,6 +39,14 @@ ProvidersIgnored = Annotated[str | None, Option(metavar="A,B", help="OpenRouter:
 ProvidersOrder = Annotated[str | None, Option(metavar="A,B", help="OpenRouter: in this order.")]
 ProviderSort = Annotated[str | None, Option(help="OpenRouter: price, throughput or latency.")]
 
+# What it may cost.
+UnknownPrice = Annotated[str | None, Option(help="Under a USD cap: refuse or allow.  [refuse]")]
+BudgetUsd = Annotated[str | None, Option(metavar="USD|none", help="Pause before more is spent.")]
+BudgetTokens = Annotated[str | None, Option(metavar="N|none", help="The same in tokens, in and out.")]
+BudgetCalls = Annotated[str | None, Option(metavar="N|none", help="The same in model calls.")]
+BudgetHours = Annotated[str | None, Option(metavar="H|none", help="The same in hours of work.")]
+PromptBudgetUsd = Annotated[str | None, Option(metavar="USD|none", help="The most for one prompt.")]
+
 # How to ask.
 MaxTokens = Annotated[int | None, Option(help="The most tokens of one answer.")]
 Temperature = Annotated[float | None, Option(help="Sent as it is.")]
@@ -70,7 +78,7 @@ _AS_GIVEN = (
     "batch_size", "samples", "model", "base_url", "api_key_env", "concurrency", "max_turns", "max_tokens",
     "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled", "system_prompt",
     "ephemeral_system_prompt", "distribution", "require_reasoning", "retries", "prompt_timeout",
-    "request_timeout", "provider_sort",
+    "request_timeout", "provider_sort", "unknown_price",
 )  # fmt: skip
 
 
@@ -99,7 +107,14 @@ def options_of(asked: dict[str, Any]) -> Options:
         dataset=_one_dataset(asked["dataset"], asked["dataset_file"]),
         prefill_messages_file=asked["prefill_messages_file"],
         given=given,
+        caps=_caps(asked),
     )
+
+
+def _caps(asked: dict[str, Any]) -> dict[str, int | None]:
+    """The caps that were typed; an option is named as its cap is in `CAP_OPTIONS`."""
+    typed = {cap: asked[option.removeprefix("--").replace("-", "_")] for cap, option in CAP_OPTIONS.items()}
+    return {cap: parse_cap(cap, text) for cap, text in typed.items() if text is not None}
 
 
 def _one_dataset(dataset: Path | None, dataset_file: Path | None) -> Path | None:

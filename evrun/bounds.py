@@ -19,12 +19,16 @@ PER_TOOL = 64
 
 
 class Bound(NamedTuple):
-    """Upper bounds of one call; null where none is known. `how` says how they were made."""
+    """Upper bounds of one call; null where none is known. `how` says how they were made.
+
+    With `media` the request holds images, sound or files: `input_tokens` counts the text alone then.
+    """
 
     input_tokens: int
     output_tokens: int | None
     nano_usd: int | None
     how: str
+    media: bool = False
 
 
 class _Caps(msgspec.Struct, gc=False):
@@ -68,11 +72,12 @@ def request_bound(body: bytes, price: Price | None, *, max_tokens: int | None = 
     output = _output_tokens(caps, max_tokens)
     how = f"{len(body)} bytes + {given - len(body)} allowed"
     if _has_media(body):
-        return Bound(given, output, None, f"{how}; images, sound or files: unknown")
-    if output is None:
-        return Bound(given, None, None, f"{how}; no output cap")
+        return Bound(given, output, None, f"{how}; images, sound or files: unknown", media=True)
     if price is None:
         return Bound(given, output, None, f"{how}; no price")
+    if output is None:
+        free = price.dearest_output == 0
+        return Bound(given, None, bound_nano_usd(price, given, 0) if free else None, f"{how}; no output cap")
     return Bound(given, output, bound_nano_usd(price, given, output), how)
 
 

@@ -26,6 +26,7 @@ class Journal:
         self._writer = writer
         self._views = views
         self._see = see
+        self._watchers: list[Callable[[Recorded], None]] = []
         self._broken: Exception | None = None
 
     @property
@@ -37,6 +38,10 @@ class Journal:
     def session(self) -> int:
         """The number of this session."""
         return self._writer.epoch
+
+    def watch(self, watcher: Callable[[Recorded], None]) -> None:
+        """Have `watcher` called with each event, once it is durable and folded."""
+        self._watchers.append(watcher)
 
     def record(self, *events: Event) -> Ticket:
         """Hand events over as one commit; await what comes back to know them durable and folded.
@@ -60,6 +65,8 @@ class Journal:
             for sequence, event in enumerate(events, ticket.first_sequence):
                 record = Recorded(sequence, ticket.time_ns, self._writer.epoch, event)
                 self._views.apply(record)
+                for watcher in self._watchers:
+                    watcher(record)
                 if self._see is not None:
                     self._see(record)
         except Exception as error:  # noqa: BLE001 (kept, and raised to whoever writes next: the log is safe)

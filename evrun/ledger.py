@@ -65,3 +65,19 @@ def in_doubt(reserved: BudgetReserved, reason: str) -> SpendInDoubt:
 def close_unsettled(billed: str, reserved: BudgetReserved, reason: str) -> Event:
     """The money side of a call without a usable answer: `billed` is "no" or "unknown"."""
     return release(reserved, reason) if billed == "no" else in_doubt(reserved, reason)
+
+
+def over_bound(reserved: BudgetReserved, settled: Event) -> str | None:
+    """How an answer took more than was set aside for it; null where it did not, or nobody knows."""
+    if not isinstance(settled, BudgetSpent):
+        return None
+    usage, limit = settled.usage, reserved.bound_output_tokens
+    parts = [
+        ("nano-USD", settled.cost_nano_usd, reserved.bound_nano_usd),
+        ("input tokens", usage.input_tokens, reserved.bound_input_tokens),
+        ("output tokens", usage.output_tokens, limit),
+    ]
+    found = [
+        f"{took} {what} of {most}" for what, took, most in parts if took and most is not None and took > most
+    ]
+    return ", ".join(found) or None

@@ -10,25 +10,40 @@ from typing import NamedTuple
 import anyio
 import msgspec
 
+from eventlog.errors import LogClosed, NotWritten
 from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
 from eventlog.storage import Ticket
 from projections import idempotency_key, normalise_usage, read_answer
 
 from .bounds import Bound
+from .budget import Budget
 from .effects.clock import CallIds, now_ns
 from .effects.llm import Answered, LlmClient, Lost, NotSent
 from .effects.secrets import Redactor
 from .journal import Journal
-from .ledger import Order, close_unsettled, in_doubt, release, request_digest, reserve, settle
+from .ledger import (
+    Order,
+    close_unsettled,
+    in_doubt,
+    over_bound,
+    release,
+    request_digest,
+    reserve,
+    settle,
+)
 from .prices import Price
 from .providers import Verdict, classify
 
 
 class Done(NamedTuple):
-    """A call that was made: its verdict, and the commit that still has to become durable, if one has."""
+    """A call that was made: its verdict, and the commit that still has to become durable, if one has.
+
+    `over_bound` says how the answer took more than was set aside for it; null where it did not.
+    """
 
     verdict: Verdict
     behind: Ticket | None
+    over_bound: str | None = None
 
 
 class Caller:
@@ -43,6 +58,7 @@ class Caller:
         client: LlmClient,
         price: Price | None,
         redactor: Redactor,
+        budget: Budget,
         *,
         any_success: bool = False,
     ) -> None:
@@ -50,6 +66,7 @@ class Caller:
         self._client = client
         self._price = price
         self._redactor = redactor
+        self._budget = budget
         self._ids = CallIds(journal.session)
         self.any_success = any_success
 
@@ -65,8 +82,9 @@ class Caller:
     ) -> Done:
         """Send one request once, and record what came of it.
 
-        `first`, where given, is recorded in one commit with the reservation. `conclude` is asked what
-        follows at once from an answer and its settlement; that is recorded in one commit with them. When
+        Whoever calls has just got room for it from the budget, with no await in between. `first`, where
+        given, is recorded in one commit with the reservation. `conclude` is asked what follows at once from
+        an answer and its settlement; that is recorded in one commit with them. When
         this returns, the outcome is durable and folded, so that an answer is found in the attempt's state;
         but where it concluded the attempt nobody needs it, and it is only queued: whoever called awaits
         `behind`.
@@ -85,6 +103,7 @@ class Caller:
         # What a provider says may hold the key; nobody gets to see it as it came.
         verdict = msgspec.structs.replace(verdict, message=self._redactor.clean_text(verdict.message))
         outcome = self._outcome(reserved, sent, verdict)
+        over = over_bound(reserved, outcome[0])
         if verdict.kind == "answer":
             self.any_success = True
             try:
@@ -94,15 +113,19 @@ class Caller:
                 await self._journal.record(*outcome)
                 raise
             if last is not None:
-                return Done(verdict, self._journal.record(*outcome, last))
+                return Done(verdict, self._journal.record(*outcome, last), over)
         await self._journal.record(*outcome)
-        return Done(verdict, None)
+        return Done(verdict, None, over)
 
     async def _reserve(self, reserved: BudgetReserved, first: Event | None) -> None:
         """Return once the reservation is durable. If that wait is cancelled, the call is released: unsent."""
         ticket = self._journal.record(*([first, reserved] if first is not None else [reserved]))
+        self._budget.queue(reserved)
         try:
             await ticket
+        except (NotWritten, LogClosed):
+            self._budget.withdraw(reserved.call)
+            raise
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await ticket

@@ -112,6 +112,7 @@ class BatchState(RunFacts):
             unit.settled_nano_usd += settled_nano_usd
         else:
             self.superseded_nano_usd += settled_nano_usd
+            unit.earlier_nano_usd += settled_nano_usd
 
     # The plan.
 
@@ -186,6 +187,7 @@ class BatchState(RunFacts):
         self._close(name)
         self.superseded_attempts += 1
         self.superseded_nano_usd += unit.settled_nano_usd
+        unit.earlier_nano_usd += unit.settled_nano_usd
         unit.settled_nano_usd = 0
 
     def _close(self, name: str) -> None:

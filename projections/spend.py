@@ -101,6 +101,15 @@ class Ledger:
         """Calls that cost something or may have: settled, in doubt and reserved ones."""
         return self.total.calls
 
+    def used(self, cap: str) -> int:
+        """What of one of `CAPS` is spent or may have been: settled and in doubt, without what is reserved."""
+        total = self.total
+        return {
+            "usd": total.settled_nano_usd + total.in_doubt_nano_usd,
+            "tokens": total.settled_tokens + total.in_doubt_tokens,
+            "calls": total.settled_calls + len(self.in_doubt),
+        }[cap]
+
     def left(self, cap: str) -> int | None:
         """What is left under one of `CAPS`; null where there is no such cap, negative where it was passed."""
         limit = self.caps.get(cap)

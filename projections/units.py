@@ -23,7 +23,7 @@ class Unit(msgspec.Struct, gc=False):
     The row itself is not here: it is the `position`-th (from 0) of the `PromptsPlanned` event with sequence
     `planned`. `index` is the row's place in the dataset, `batch` counts from 1, `sample` from 1. `attempt`
     is the newest one (0: none yet), `boundary` the sequence of the event that ended it (0: none did).
-    `settled_nano_usd` is what the newest attempt cost so far; what earlier ones cost is superseded.
+    `settled_nano_usd` is what the newest attempt cost so far, `earlier_nano_usd` what superseded ones did.
     `reason` is why it was discarded, or the class of its failure, else null. `gone`: its row was withdrawn.
     """
 
@@ -36,6 +36,7 @@ class Unit(msgspec.Struct, gc=False):
     attempt: int = 0
     boundary: int = 0
     settled_nano_usd: int = 0
+    earlier_nano_usd: int = 0
     reason: str | None = None
     gone: bool = False
 

@@ -7,7 +7,8 @@ from eventlog.events import BudgetReserved, Event, PromptFailed, PromptStarted
 from eventlog.storage import Ticket
 from projections import Attempt
 
-from ..bounds import request_bound
+from ..bounds import Bound, request_bound
+from ..budget import Budget
 from ..effects.backoff import backoff_s
 from ..effects.clock import monotonic
 from ..effects.limiter import Limiter
@@ -38,6 +39,7 @@ class Services(NamedTuple):
     control: Control
     tools: ToolRunner
     price: Price | None
+    budget: Budget
 
 
 class AttemptRunner:
@@ -89,14 +91,41 @@ class AttemptRunner:
         await self._pass_gate()
         if self._s.control.stopping:
             return False
-        settings, first = self._brief.settings, self._take_started()
+        settings = self._brief.settings
         order = Order(self._unit, attempt.attempt, "rollout", settings.model, endpoint_host(settings))
         bound = request_bound(body, self._s.price, max_tokens=settings.max_tokens)
-        timeout = min(settings.request_timeout, self._left())
-        verdict, self._behind = await self._s.caller.complete(
+        if not await self._get_room(attempt, bound):
+            return False
+        # No await from here until the reservation is queued: what was found free must still be.
+        first, timeout = self._take_started(), min(settings.request_timeout, self._left())
+        done = await self._s.caller.complete(
             order, body, bound, timeout_s=timeout, first=first, conclude=partial(self._conclude, attempt)
         )
-        return await self._after(verdict)
+        self._behind = done.behind
+        if done.over_bound is not None and self._s.budget.capped:
+            self._pause_for(f"an answer took more than its bound, so that no cap can hold: {done.over_bound}")
+        return await self._after(done.verdict)
+
+    async def _get_room(self, attempt: Attempt, bound: Bound) -> bool:
+        """Wait until the call fits under the caps; false if it is not to be sent."""
+        unbounded = self._s.budget.refusal(bound, self._s.price)
+        if unbounded is not None:
+            await self._end(failed(attempt, "no_bound", unbounded, None, retryable=False))
+            return False
+        before, control = monotonic(), self._s.control
+        short = await self._s.budget.room(self._unit, bound, control.stopped, lambda: control.stopping)
+        self._deadline += monotonic() - before
+        if short is None:
+            return not control.stopping
+        if short.cap == "prompt_usd":
+            await self._end(failed(attempt, "prompt_budget", str(short), None, retryable=True))
+        else:
+            self._pause_for(f"a cap is reached: {short}")
+            await self._s.journal.record(short.event)
+        return False
+
+    def _pause_for(self, reason: str) -> None:
+        self._s.control.stop(Ending("paused", 4, reason))
 
     def _conclude(
         self, attempt: Attempt, reserved: BudgetReserved, answered: tuple[Event, ...]

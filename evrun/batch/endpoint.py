@@ -8,6 +8,7 @@ import msgspec
 from ..effects.llm import Endpoint, LlmClient
 from ..effects.local_model import LocalModel, explain_missing
 from ..errors import UsageFault
+from ..prices import Price, PriceBook
 from .options import LOCAL_MODEL, api_key
 from .settings import Settings
 
@@ -42,6 +43,12 @@ def check_endpoint(settings: Settings, environment: Mapping[str, str]) -> None:
     key = api_key(settings, environment)
     if settings.base_url is not None:
         Endpoint(settings.base_url, key).checked_headers()
+
+
+def price_of(settings: Settings) -> Price | None:
+    """The price of the settings' model at their endpoint; null when it is not known."""
+    prices = PriceBook(settings.prices, local_free=settings.base_url is None)
+    return prices.price_for(settings.model, settings.base_url)
 
 
 def client_for(settings: Settings, environment: Mapping[str, str]) -> LlmClient:

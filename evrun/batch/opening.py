@@ -1,12 +1,13 @@
 """Opening a run, new or going on. What can be refused is refused before anything is written."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
 from eventlog.events import (
+    BudgetChanged,
     Event,
     InputDigest,
     PromptsPlanned,
@@ -168,6 +169,11 @@ def changed(batch: BatchState, settings: Settings) -> SettingsChanged | None:
     toolsets = run_toolsets(settings)
     renewed = toolsets if toolsets != batch.toolsets else None
     return SettingsChanged(changes, renewed) if changes or renewed is not None else None
+
+
+def recapped(before: Mapping[str, int], now: Mapping[str, int]) -> list[Event]:
+    """The fact that caps were set, raised, lowered or lifted; nothing where they stay."""
+    return [BudgetChanged(dict(before), dict(now))] if before != now else []
 
 
 def orphaned(ledger: Ledger) -> list[Event]:

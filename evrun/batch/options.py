@@ -18,7 +18,7 @@ from ..errors import UsageFault
 from ..prices import parse_price
 from ..tools.distributions import percents
 from ..tools.toolsets import BUILT_IN
-from .settings import PROVIDER_SORTS, REASONING_EFFORTS, Settings, settings_record
+from .settings import PROVIDER_SORTS, REASONING_EFFORTS, UNKNOWN_PRICE, Settings, settings_record
 
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 LOCAL_MODEL = "local"
@@ -31,7 +31,8 @@ LOCAL_DEFAULTS = {"concurrency": 2, "request_timeout": 600.0, "prompt_timeout": 
 class Options(msgspec.Struct, kw_only=True):
     """The options of `evrun run`; null means: not given. `given` has the names and units of `Settings`.
 
-    `dataset_name` is how the dataset is recorded, where that is not its path ("-" for standard input).
+    `caps` are those to set, by their names in `evrun.caps`, null for one to lift. `dataset_name` is how the
+    dataset is recorded, where that is not its path ("-" for standard input).
     """
 
     run_name: str
@@ -44,6 +45,7 @@ class Options(msgspec.Struct, kw_only=True):
     dataset_name: str | None = None
     prefill_messages_file: Path | None = None
     given: dict[str, Any] = {}
+    caps: dict[str, int | None] = {}
 
     @property
     def directory(self) -> Path:
@@ -175,6 +177,7 @@ def _check_range(name: str, value: float | None, low: float, high: float) -> Non
 def _check_choices(settings: Settings) -> None:
     _check_choice("reasoning-effort", settings.reasoning_effort, REASONING_EFFORTS)
     _check_choice("provider-sort", settings.provider_sort, PROVIDER_SORTS)
+    _check_choice("unknown-price", settings.unknown_price, UNKNOWN_PRICE)
     for name in EVRUN_SETS:
         if name in (settings.extra_body or {}):
             raise UsageFault(f"--extra-body {name}: evrun sets this itself", hint="leave it out")

@@ -14,12 +14,13 @@ from eventlog.events import Event, SettingsChanged
 from eventlog.storage import LogWriter
 from projections import Views, open_views
 
+from ..caps import caps_now, check_caps
 from ..effects.memory import suit_many_small_objects
 from ..effects.signals import watch_signals
 from ..errors import Stopped, UsageFault, leaf
 from . import opening
 from .control import Control, Ending
-from .endpoint import check_endpoint, choose_model
+from .endpoint import check_endpoint, choose_model, price_of
 from .options import Options, check_run_name, resolve
 from .plan import Comparison, Scan
 from .settings import Settings, settings_from_record
@@ -78,6 +79,8 @@ class _Session:
         scanned = await self._scan(options.dataset, settings)
         settings = await choose_model(settings, self._environment)
         check_endpoint(settings, self._environment)
+        caps = caps_now({}, options.caps)
+        await self._check_caps(caps, settings)
         self._go_on()
         with closing(await self._open_writer()) as writer:
             views = await to_thread.run_sync(open_views, options.directory, writer.reader())
@@ -87,6 +90,7 @@ class _Session:
             first: list[Event] = [
                 opening.started(options, settings, scanned),
                 opening.opened(writer.epoch, os.getpid()),
+                *opening.recapped({}, caps),
             ]
             self._say_left_out(settings)
             further = opening.first_plan(options.dataset, settings, scanned)
@@ -115,6 +119,8 @@ class _Session:
         change = opening.changed(state.batch, settings)
         # All that this resume intends is one commit, so that a crash leaves all of it or nothing.
         first: list[Event] = [opening.opened(writer.epoch, os.getpid()), *([change] if change else [])]
+        caps = caps_now(state.ledger.caps, self._options.caps)
+        first += opening.recapped(state.ledger.caps, caps)
         first += opening.orphaned(state.ledger)
         further: Iterable[Event] = ()
         new_rows = False
@@ -130,9 +136,22 @@ class _Session:
             first += opening.rejudged(writer.reader(), state.batch, settings)
         if new_rows or self._work.left(state):
             check_endpoint(settings, self._environment)
+            await self._check_caps(caps, settings)
         self._go_on()
         self._say_changes(change)
         return await self._work.run(writer, views, settings, Beginning(first, further))
+
+    async def _check_caps(self, caps: Mapping[str, int], settings: Settings) -> None:
+        """Refuse what no cap could hold. The table of prices is read in a thread: it takes a while."""
+        if caps:
+            price = await to_thread.run_sync(price_of, settings)
+            check_caps(
+                caps,
+                price,
+                model=settings.model,
+                max_tokens=settings.max_tokens,
+                unknown_price=settings.unknown_price,
+            )
 
     async def _scan(self, path: Path, settings: Settings) -> Scan:
         return await to_thread.run_sync(

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+UNKNOWN_PRICE = ("refuse", "allow")
 PROVIDER_SORTS = ("price", "throughput", "latency")
 
 
@@ -52,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prompt_timeout: float = 600.0
     request_timeout: float = 120.0
     prices: list[str] = []
+    unknown_price: str = "refuse"
 
 
 # What does not change a trajectory: where the work is done, how much at once, how patiently, and which of the
@@ -60,6 +62,7 @@ OPERATIONAL = frozenset(
     {
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
         "require_reasoning", "concurrency", "retries", "prompt_timeout", "request_timeout", "prices",
+        "unknown_price",
     }
 )  # fmt: skip
 

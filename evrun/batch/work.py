@@ -11,6 +11,7 @@ from eventlog.events import Event, Recorded, RunFinished, SessionClosed, Setting
 from eventlog.storage import LogWriter
 from projections import RowSource, RunState, Views
 
+from ..budget import Budget
 from ..effects.clock import monotonic
 from ..effects.limiter import Limiter
 from ..effects.orphans import kill_orphans
@@ -18,10 +19,9 @@ from ..effects.secrets import Redactor
 from ..errors import EvrunError, leaf
 from ..journal import Journal
 from ..loop import Caller
-from ..prices import PriceBook
 from .attempt import Services
 from .control import Control
-from .endpoint import open_client
+from .endpoint import open_client, price_of
 from .opening import units_to_retry
 from .options import Options
 from .runner import BatchRunner
@@ -119,18 +119,19 @@ class Work:
     ) -> None:
         self._marker = writer.log_id.hex()
         redactor = Redactor.from_environment(self._environment, settings.api_key_env)
-        prices = PriceBook(settings.prices, local_free=settings.base_url is None)
-        price = prices.price_for(settings.model, settings.base_url)
+        price = price_of(settings)
         await to_thread.run_sync(self.kill_tools)
         async with open_client(settings, self._environment) as client:
             self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
+            budget = self._budget(journal, views.state)
             services = Services(
                 journal,
-                Caller(journal, client, price, redactor, any_success=known),
+                Caller(journal, client, price, redactor, budget, any_success=known),
                 Limiter(),
                 self._control,
                 ToolRunner(journal, (self._options.directory / "work").resolve(), self._marker, redactor),
                 price,
+                budget,
             )
             runner = BatchRunner(services, settings, views, RowSource(writer.reader()))
             again = units_to_retry(views.state.batch, self._options)
@@ -139,6 +140,16 @@ class Work:
             finally:
                 with anyio.CancelScope(shield=True):
                     await to_thread.run_sync(self.kill_tools)
+
+    def _budget(self, journal: Journal, state: RunState) -> Budget:
+        before_ns = sum(session.worked_ns for session in state.batch.sessions[:-1])
+
+        def active_ns() -> int:
+            return before_ns + round((monotonic() - self._began) * 1e9)
+
+        budget = Budget(state.ledger, state.batch, active_ns, self._ui.note)
+        journal.watch(budget.see)
+        return budget
 
     async def _close(self, journal: Journal, state: RunState) -> None:
         """Write the session's end, if the log takes it."""

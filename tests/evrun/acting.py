@@ -11,6 +11,7 @@ import anyio
 from eventlog.events import PlannedRow, PromptsPlanned, PromptStarted, RunStarted, SessionOpened, decode_event
 from eventlog.storage import LogReader, LogWriter, RealFileSystem
 from evrun.bounds import Bound
+from evrun.budget import Budget
 from evrun.effects.clock import now_ns, random_bytes
 from evrun.effects.llm import Endpoint, LlmClient
 from evrun.effects.secrets import Redactor
@@ -91,7 +92,10 @@ async def open_caller(journal, base_url, *, price=None, **endpoint):
     """A caller of an endpoint."""
     async with LlmClient(Endpoint(base_url, **endpoint), connections=4, timeout_s=5) as client:
         secrets = {"KEY": endpoint["api_key"]} if "api_key" in endpoint else {}
-        yield Caller(journal, client, price, Redactor(secrets))
+        state = journal.state
+        budget = Budget(state.ledger, state.batch, lambda: 0, lambda _: None)
+        journal.watch(budget.see)
+        yield Caller(journal, client, price, Redactor(secrets), budget)
 
 
 def events_in(directory):

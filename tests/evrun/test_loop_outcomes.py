@@ -43,7 +43,7 @@ def test_money_and_meaning_of_a_call_are_one_fact(tmp_path, then, money, kind):
         with running_endpoint(rules=[{"then": then}]) as endpoint, open_journal(tmp_path) as journal:
             await plan_one(journal)
             async with open_caller(journal, endpoint.base_url) as caller:
-                verdict, _ = await ask(caller)
+                verdict, *_ = await ask(caller)
                 assert verdict.kind == kind
                 assert caller.any_success == (kind == "answer")
                 assert journal.state.ledger.reserved == {}
@@ -62,7 +62,7 @@ def test_a_call_that_found_nobody_is_released(tmp_path):
         with open_journal(tmp_path) as journal:
             await plan_one(journal)
             async with open_caller(journal, f"http://127.0.0.1:{free_port()}/v1") as caller:
-                verdict, _ = await ask(caller)
+                verdict, *_ = await ask(caller)
                 assert (verdict.kind, verdict.billed) == ("retry", "no")
 
     run(main)
@@ -77,7 +77,7 @@ def test_a_call_that_takes_too_long_is_in_doubt(tmp_path):
         with running_endpoint(rules=rules) as endpoint, open_journal(tmp_path) as journal:
             await plan_one(journal)
             async with open_caller(journal, endpoint.base_url) as caller:
-                verdict, _ = await ask(caller, timeout_s=0.2)
+                verdict, *_ = await ask(caller, timeout_s=0.2)
                 assert (verdict.kind, verdict.error_class) == ("retry", "timeout")
 
     run(main)
