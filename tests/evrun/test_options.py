@@ -222,7 +222,8 @@ def test_only_what_shapes_a_trajectory_is_in_the_digest():
     """How many at once, where and how patiently change nothing; every other setting does."""
     operational = {
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
-        "require_reasoning", "concurrency", "retries", "prompt_timeout", "request_timeout", "prices", "unknown_price",
+        "require_reasoning", "concurrency", "retries", "prompt_timeout", "request_timeout", "prices",
+        "unknown_price",
     }  # fmt: skip
     base = recorded_settings()
     other = {
