@@ -32,6 +32,8 @@ from tests.eventlog.appending_child import payloads, say
 SEAM = frozenset(name for name in vars(FileSystem) if not name.startswith("_"))
 PR_SET_PTRACER = 0x59616D61
 
+opened_here = []
+
 
 class Struck(RealFileSystem):
     """The real filesystem; the process is struck by a signal at the n-th call through the seam.
@@ -72,9 +74,15 @@ class Struck(RealFileSystem):
         return counted
 
     def strike(self, name):
-        """Say where, then send the signal."""
+        """Say where, then send the signal; or fork, if it is this that strikes."""
         say("X", name)
-        os.kill(os.getpid(), self.number)
+        if self.number != "fork":
+            os.kill(os.getpid(), self.number)
+        elif os.fork() == 0:
+            look_at_the_copy(opened_here[-1])
+            os._exit(0)
+        else:
+            os.wait()
 
 
 def open_log(order, **options):
@@ -82,7 +90,7 @@ def open_log(order, **options):
     strike = order.get("strike")
     if order.get("compress_sealed"):
         options["compress_sealed"] = True
-    return LogWriter.open(
+    writer = LogWriter.open(
         Path(order["log"]),
         clock_ns=time.time_ns,
         random_bytes=os.urandom,
@@ -91,6 +99,8 @@ def open_log(order, **options):
         largest_segment_bytes=64 << 10,
         **options,
     )
+    opened_here.append(writer)
+    return writer
 
 
 def commits_of(order):
@@ -218,6 +228,9 @@ def limited(order):
                 say("SHORT", done, len(data))
             return done
 
+        def allocate(self, fd, size_bytes):
+            return order.get("allocate", True) and super().allocate(fd, size_bytes)
+
     writer = LogWriter.open(
         Path(order["log"]),
         clock_ns=time.time_ns,
@@ -256,7 +269,7 @@ def forking(order):
             for _ in range(order["forks"]):
                 await asyncio.sleep(0.003)
                 if os.fork() == 0:
-                    look_at_the_copy(writer, order["log"])
+                    look_at_the_copy(writer)
                     os._exit(0)
 
     asyncio.run(work_and_fork())
@@ -265,10 +278,10 @@ def forking(order):
     writer.close()
 
 
-def look_at_the_copy(writer, log):
+def look_at_the_copy(writer):
     """In the child of a fork: the handle is dead, its descriptors are closed."""
-    links = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
-    left = [link for link in links if link.startswith(f"{log}/")]
+    links = [str(os.path.realpath(link)) for link in Path("/proc/self/fd").iterdir()]
+    left = [Path(link).name for link in links if Path(link).name in ("LOCK", "HEAD") or ".ev" in link]
     try:
         writer.append([b"from the child"])
     except LogClosed:

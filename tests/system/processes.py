@@ -16,14 +16,14 @@ ACTING = Path(__file__).with_name("acting.py")
 DEADLINE_S = 60
 
 
-# By default processes are struck where they change the disk or look at the lock; else everywhere.
+# By default processes are struck where they change the disk or look at the lock.
 EVERYWHERE = os.environ.get("EVRUN_POINTS") == "all"
 READS = ("pread", "size", "names", "close", "drop_cache", "lock_is_held")
 
 
-def environment(**more):
+def environment():
     """This environment, with the checkout to import from, and nothing that writes beside the sources."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Life:
@@ -82,13 +82,13 @@ class Life:
 class Server:
     """`acting.py serve`: forks processes that have imported all they need, so that one costs milliseconds."""
 
-    def __init__(self, directory, **env):
+    def __init__(self, directory, prefix=()):
         self.directory = directory
         self.count = 0
         self.lives = []
-        command = [sys.executable, str(ACTING), "serve"]
+        command = [*prefix, sys.executable, str(ACTING), "serve"]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(**env)
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
         )
 
     def ask(self, **order):
@@ -129,10 +129,10 @@ def words_in(path):
     return [line.split() for line in text.splitlines()]
 
 
-def points_in(said):
-    """The calls that a process told of and that are to be struck: (number, name)."""
-    calls = enumerate((words[1] for words in said if words[0] == "K"), start=1)
-    return [(nth, name) for nth, name in calls if EVERYWHERE or name not in READS]
+def points_in(said, step=1):
+    """The calls that a process told of and that are to be struck: (number, name); by default each `step`-th."""
+    calls = list(enumerate((words[1] for words in said if words[0] == "K"), start=1))
+    return calls if EVERYWHERE else [(nth, name) for nth, name in calls if name not in READS][::step]
 
 
 def numbers(said, *letters):

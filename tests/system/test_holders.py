@@ -29,7 +29,7 @@ def test_a_holder_stopped_at_every_call_is_fenced_when_lock_was_replaced(server,
     start, log = tmp_path / "start", tmp_path / "log"
     told = prepare(server, start)
     shutil.copytree(start, log)
-    points = points_in(server.run(act, log, strike=[0, "before"]))
+    points = points_in(server.run(act, log, strike=[0, "before"]), 2 if act == "compact" else 1)
     stopped = 0
     for nth, _ in points:
         shutil.rmtree(log)
@@ -103,6 +103,22 @@ def test_forks_in_the_middle_of_commits_leave_dead_handles_and_a_living_parent(s
     assert [words[1] for words in parent.said if words[0] == "F"] == ["dead"] * 15
     assert len(numbers(parent.said, "A")) == 400
     judge_and_go_on(log, [parent.said], NEW, ordered=False)
+
+
+def test_a_fork_at_every_call_of_the_writer_leaves_nothing_open_in_the_child(server, tmp_path):
+    """Forked between any two of its calls, the child has no file of the log open, and its handle is dead."""
+    told = server.run("write", tmp_path / "told", strike=[0, "before"])
+    first = 1 + sum(words[0] == "K" for words in told[: told.index(["O"])])
+    left = []
+    for nth, name in points_in(told):
+        if nth > first:
+            log = tmp_path / f"log-{nth}"
+            said = server.run("write", log, strike=[nth, "before", "fork"])
+            assert len(numbers(said, "A")) == 5, said
+            judge(log, [said])
+            shutil.rmtree(log)
+            left += [(nth, name, words[1]) for words in said if words[0] == "F" and words[1] != "dead"]
+    assert left == []
 
 
 @pytest.mark.parametrize("replaced", [False, True])
