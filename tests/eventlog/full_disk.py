@@ -106,6 +106,7 @@ def fill(disk, fd):
     taken = 0
     while (more := put(disk, fd, taken)) > 0:
         taken += more
+        assert taken < 1 << 24, "the disk is never full"
     return taken
 
 

@@ -116,6 +116,7 @@ def append_until_full(episode, writer):
     """Append commits of all sizes until three in a row found no room; return the events that were refused."""
     refused, failures, sizes = [], 0, Random(3)
     while failures < 3:
+        assert len(episode.issued) < 1_000, "the disk is never full"
         ticket = episode.submit(writer, sizes.choice((10, 700, 2500)))
         try:
             episode.promise(ticket.wait(30))

@@ -79,3 +79,15 @@ def test_a_log_on_a_disk_that_lies_is_seen_to_lose(about):
     writer.close()
     with pytest.raises((AssertionError, LogRefused)):
         examine_all(episode, limit=60)
+
+
+def test_what_a_failed_sync_lost_is_lost_after_a_quiet_time_too():
+    """`settle` writes what is still dirty; what was marked clean goes the way of the page cache."""
+    disk, fd = liar()
+    disk.pwrite(fd, b"new", 0)
+    disk.faults.fail("fsync", sync="kept")
+    with pytest.raises(OSError, match="Errno 5"):
+        disk.fsync(fd)
+    disk.settle()
+    assert disk.pread(fd, 9, 0) == b"old"
+    assert survivors(disk)[0] == {b"old"}
