@@ -6,6 +6,7 @@ in it, and mounting it begins with the file system's own recovery.
 
 import os
 import subprocess
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ MAKE = {
 }
 # What the probe of scripts/test-system found to work here; all of them where nobody probed.
 FILE_SYSTEMS = os.environ.get("EVRUN_FILE_SYSTEMS", " ".join(MAKE)).split()
+# Where to mount: not on the file system on which the images lie. When a name space of mounts ends at once, each
+# of the two would hold the other, and the kernel would keep both, and the loop device, for ever.
+MOUNTS = os.environ.get("EVRUN_MOUNTS")
 CUTS = int(os.environ.get("EVRUN_CUTS", "10"))  # for each file system
 
 
@@ -44,7 +48,7 @@ class Image:
     def make(cls, kind, directory):
         """Make an empty file system."""
         megabytes, make = MAKE[kind]
-        image = cls(directory / f"{kind}.image", directory / "mounted")
+        image = cls(directory / f"{kind}.image", Path(tempfile.mkdtemp(dir=MOUNTS, prefix="mounted-")))
         with image.path.open("wb") as file:
             file.truncate(megabytes * MEGABYTE)
         command(*make, image.path)
@@ -52,7 +56,6 @@ class Image:
 
     def __enter__(self):
         """Mount it. The loop device goes when it is unmounted, whoever does that."""
-        self.at.mkdir(exist_ok=True)
         command("mount", "-o", "loop", self.path, self.at)
         mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         self.device = next(words[0] for words in reversed(mounts) if words[1] == str(self.at))

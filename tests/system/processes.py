@@ -130,7 +130,7 @@ def words_in(path):
 
 
 def points_in(said, step=1):
-    """The calls that a process told of and that are to be struck: (number, name); by default each `step`-th."""
+    """The calls that a process told of and that are to be struck: (number, name); of all, each `step`-th."""
     calls = list(enumerate((words[1] for words in said if words[0] == "K"), start=1))
     return calls if EVERYWHERE else [(nth, name) for nth, name in calls if name not in READS][::step]
 

@@ -4,6 +4,8 @@ Everything happens in a mount and process name space of its own, with its files 
 however it ends, no mount, no loop device and no process is left.
 """
 
+import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -33,6 +35,7 @@ CONTROL = "test_power_cuts.py::test_without_syncs_the_same_cut_loses_what_was_ac
 QUOTA = "test_full_file_systems.py::test_a_quota_refuses_commits_and_takes_them_again_once_it_is_raised"
 IN_MEMORY = 'mount -t tmpfs -o size=75% evrun "$0" && exec "$@"'
 PROBE_S = 30
+PR_SET_PDEATHSIG = 1
 APT_S = 600
 
 
@@ -144,26 +147,48 @@ def run(plan, work, arguments):
     """Run pytest in name spaces of its own; its exit code. A signal ends it with all that it started."""
     command = [
         sys.executable, "-m", "pytest", "tests/system", "-n", "2", "--dist", "worksteal",
-        "-p", "no:cacheprovider", f"--basetemp={work / 'tests'}", *plan.options, *arguments,
+        "-p", "no:cacheprovider", f"--basetemp={work / 'files' / 'tests'}", *plan.options, *arguments,
     ]  # fmt: skip
+    mounts, files = work / "mounts", work / "files"
+    mounts.mkdir()
+    files.mkdir()
     if plan.apart:
-        command = [*ALONE, "sh", "-c", IN_MEMORY, str(work), *command]
-    surroundings = {**os.environ, "EVRUN_FILE_SYSTEMS": " ".join(plan.systems), "TMPDIR": str(work)}
-    process = subprocess.Popen(command, env=surroundings, start_new_session=True, stdin=subprocess.DEVNULL)
-
-    def end(number, _):
-        os.killpg(process.pid, signal.SIGKILL)
+        command = [*ALONE, "sh", "-c", IN_MEMORY, str(files), *command]
+    surroundings = {
+        **os.environ,
+        "EVRUN_FILE_SYSTEMS": " ".join(plan.systems),
+        "EVRUN_MOUNTS": str(mounts),
+        "TMPDIR": str(files),
+    }
+    process = subprocess.Popen(
+        command,
+        env=surroundings,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        preexec_fn=die_with_us,  # noqa: PLW1509 - this process has one thread
+    )
+    try:
+        return process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        shutil.rmtree(work, ignore_errors=True)
-        os._exit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, end)
-    return process.wait()
+
+def die_with_us():
+    """In the child: be killed when this process dies, however it dies; the name spaces end with it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def ended_by(number, _):
+    """End by a signal: with what `finally` has to do."""
+    sys.exit(128 + number)
 
 
 def main(arguments):
     """Install, look, say, run."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, ended_by)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     install_tools()
     began = time.monotonic()

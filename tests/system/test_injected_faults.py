@@ -1,7 +1,7 @@
 """strace makes system calls of a real writer fail, one after the other: nothing acknowledged is lost.
 
-By default each call of a writer is struck twice, with EIO and with one of the other faults in turn, and each of
-compression once, with one of them in turn. `EVRUN_FAULTS=all` strikes each with all of them, and reads too.
+By default each call of a writer is struck twice, with EIO and with one of the other faults in turn, and each
+of compression once, with one of them in turn. `EVRUN_FAULTS=all`: each with all of them, and reads too.
 """
 
 import os

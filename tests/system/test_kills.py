@@ -1,7 +1,7 @@
 """Real writers die by kill -9, at every call through the seam and at random: nothing acknowledged is lost.
 
-`EVRUN_WRITER_KILLS` says how many die at random moments (default 45); `EVRUN_POINTS=all` kills at every call, also at
-those that only read.
+`EVRUN_WRITER_KILLS` says how many die at random moments (default 45); `EVRUN_POINTS=all` kills at every call,
+also at those that only read.
 """
 
 import os
