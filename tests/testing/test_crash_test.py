@@ -82,6 +82,24 @@ def test_a_failure_is_repeated_alone():
     assert crash_test(scenario, whole_and_not_older, only=first.value.operations - 3).points == 1
 
 
+def test_the_same_seed_gives_the_same_images_also_alone():
+    """Another seed gives others; a crash point looked at alone has the images it has among all."""
+
+    def seen(**options):
+        found = []
+
+        def check(disk, promised):
+            found.append((len(promised), read_file(disk, f"{PATH}.new"), read_file(disk, PATH)))
+
+        crash_test(counting(sync=False), check, images_per_point=30, **options)
+        return found
+
+    everything, operations = seen(), new_disk().operations
+    assert seen(seed=1) == everything != seen(seed=2)
+    alone = [image for number in range(operations, operations + 25) for image in seen(only=number)]
+    assert alone == everything
+
+
 def test_a_process_that_dies_leaves_what_it_wrote_and_a_power_cut_may_not():
     """Both kinds of crash are looked at: without any sync only the power loses something."""
     seen = set()

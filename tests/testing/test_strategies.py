@@ -74,8 +74,17 @@ def test_every_kind_of_damage_comes_by_chance():
     assert random_damage(empty, rng) is None
 
 
-def test_payloads_are_never_larger_than_asked_and_commits_never_empty():
-    """The bounds hold for every part of the strategy."""
+@SETTINGS
+@given(payloads(max_bytes=40), commits(max_events=3, max_bytes=40))
+def test_nothing_is_larger_than_asked(event, commit):
+    """Neither an event, nor the number of them, nor an event in a commit."""
+    assert len(event) <= 40
+    assert 1 <= len(commit) <= 3
+    assert max(map(len, commit)) <= 40
+
+
+def test_the_largest_payload_and_the_longest_commit_are_reached():
+    """So the bounds mean something."""
     assert len(find(payloads(max_bytes=300), lambda event: len(event) >= 300)) == 300
     assert find(commits(max_events=2, max_bytes=5), lambda commit: len(commit) == 2) == [b"", b""]
 
