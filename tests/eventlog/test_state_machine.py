@@ -17,6 +17,7 @@ SCALE = int(os.environ.get("EVRUN_STEPS", "1"))
 sizes = strategies.lists(strategies.sampled_from((0, 20, 400, 1100, 3000)), min_size=1, max_size=3)
 batches = strategies.lists(sizes, min_size=1, max_size=4)
 STEPS_BEFORE_A_CRASH = 2  # else crashes would follow crashes most of the time
+LOOKS = ("second writer", "usurper", "reader", "follower", "anchor", "forged anchor")
 HOWS = ("power loss", "power loss", "power loss", "killed", "killed inside a write")
 FAULTS = (
     ("fdatasync", ".evl"),
@@ -107,14 +108,17 @@ class Game(RuleBasedStateMachine):
         nth=strategies.integers(1, 4),
         sync=strategies.sampled_from(("dirty", "kept", "reverted")),
         written=strategies.sampled_from((0, 5, 600, 5000)),
+        then=strategies.none() | sizes,
     )
-    def fault(self, where, error, nth, sync, written):
-        """A call of the process that owns the log, or will, is going to fail."""
+    def fault(self, *, where, error, nth, sync, written, then):
+        """A call of the process that owns the log, or will, is going to fail; perhaps at once."""
         call, path = where
         if call == "sync_directory":
             # A directory sync that succeeds makes every name durable: FORMAT.md counts on it.
             sync = "dirty"
-        self.log.fail(call, error=error, nth=nth, path=path, sync=sync, written_bytes=written)
+        self.log.fail(call, error=error, nth=1 if then else nth, path=path, sync=sync, written_bytes=written)
+        if then and self.log.is_open:
+            self.log.append(then)
 
     @rule(call=strategies.sampled_from(("pread", "pwrite")), most=strategies.sampled_from((1, 300, 700)))
     def short_calls(self, call, most):
@@ -136,7 +140,7 @@ class Game(RuleBasedStateMachine):
             self.log.crash(operations, torn=how == "killed inside a write")
 
     @rule(
-        what=strategies.sampled_from(("second writer", "reader", "follower", "anchor", "forged anchor")),
+        what=strategies.sampled_from(LOOKS),
         which=strategies.integers(0, 1 << 16),
     )
     def look_from_another_process(self, what, which):
@@ -144,6 +148,8 @@ class Game(RuleBasedStateMachine):
         match what:
             case "second writer":
                 self.log.open_again_elsewhere()
+            case "usurper":
+                self.log.usurp()
             case "reader" | "follower":
                 self.log.read_elsewhere(follow=what == "follower")
             case _:
