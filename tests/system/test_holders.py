@@ -29,7 +29,7 @@ def test_a_holder_stopped_at_every_call_is_fenced_when_lock_was_replaced(server,
     start, log = tmp_path / "start", tmp_path / "log"
     told = prepare(server, start)
     shutil.copytree(start, log)
-    points = points_in(server.run(act, log, strike=[0, "before"]), 2 if act == "compact" else 1)
+    points = points_in(server.run(act, log, strike=[0, "before"]), 3 if act == "compact" else 1)
     stopped = 0
     for nth, _ in points:
         shutil.rmtree(log)

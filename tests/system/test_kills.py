@@ -24,7 +24,7 @@ SCENES = {
     "compression": (old_log, "compact", {}),
     "compression once more": (twins_unfinished, "compact", {}),
 }
-STEPS = {"a log that is compressed meanwhile": 2, "compression once more": 2}
+STEPS = {"a log that is compressed meanwhile": 2, "compression": 2, "compression once more": 2}
 POINTS = [(scene, when) for scene in SCENES for when in ("before", "within")] + [("an unclean log", "after")]
 
 
