@@ -1,10 +1,13 @@
 """The most that a request can cost, known before it is sent. Pure.
 
 No byte-level tokenizer makes more tokens than there are bytes, and a JSON body is never shorter than the text
-in it. What a server adds around the text (role markers, tool instructions, indents) is covered by allowances.
+in it. Some tokenizers normalise the text first (NFC, NFKC), which can make it longer; that is looked at. What
+a server adds around the text (role markers, tool instructions, indents) is covered by allowances.
 """
 
-from typing import Any, NamedTuple
+import re
+import unicodedata
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -16,12 +19,17 @@ PER_MESSAGE = 16
 WITH_TOOLS = 1024
 """Tokens of instructions that servers add as soon as there are tools."""
 PER_TOOL = 64
+PER_EXPONENT = 24
+"""1e15 in a tool call's arguments is 1000000000000000.0 where a server reads them and prints them again."""
+UNBOUNDED_FIELDS = ("models", "plugins", "web_search_options", "prediction", "modalities", "audio", "best_of")
+"""Fields of a request by which an endpoint bills more than the tokens of the text, or another model."""
 
 
 class Bound(NamedTuple):
     """Upper bounds of one call; null where none is known. `how` says how they were made.
 
-    With `media` the request holds images, sound or files: `input_tokens` counts the text alone then.
+    With `media` the request holds images, sound or files, or asks for what is not billed by its text:
+    `input_tokens` counts the text alone then.
     """
 
     input_tokens: int
@@ -32,10 +40,17 @@ class Bound(NamedTuple):
 
 
 class _Caps(msgspec.Struct, gc=False):
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    n: int | None = None
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    n: Any = None
     tools: msgspec.Raw = msgspec.Raw(b"")
+    models: Any = None
+    plugins: Any = None
+    web_search_options: Any = None
+    prediction: Any = None
+    modalities: Any = None
+    audio: Any = None
+    best_of: Any = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -57,6 +72,9 @@ _MEDIA = (
     b'"video_url"',
     b'"input_file"',
 )
+_EXPONENT = re.compile(rb"\d[eE]\+?\d")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+_FORMS: tuple[Literal["NFC", "NFKC"], ...] = ("NFC", "NFKC")
 _TEXT_PARTS = frozenset({"text", "input_text", "thinking", "reasoning", "refusal", "output_text"})
 
 
@@ -73,6 +91,8 @@ def request_bound(body: bytes, price: Price | None, *, max_tokens: int | None = 
     how = f"{len(body)} bytes + {given - len(body)} allowed"
     if _has_media(body):
         return Bound(given, output, None, f"{how}; images, sound or files: unknown", media=True)
+    if fields := [name for name in UNBOUNDED_FIELDS if getattr(caps, name) is not None]:
+        return Bound(given, output, None, f"{how}; {', '.join(fields)}: unknown", media=True)
     if price is None:
         return Bound(given, output, None, f"{how}; no price")
     if output is None:
@@ -92,18 +112,39 @@ def _read_caps(body: bytes) -> _Caps:
 def _input_tokens(body: bytes, caps: _Caps) -> int:
     # A quote inside a JSON string is written \", so these are keys or whole strings: at least one a message
     # or tool, now and then one more, which only widens the bound.
-    tokens = len(body) + PER_REQUEST + PER_MESSAGE * body.count(b'"role"')
-    tools = len(bytes(caps.tools))
-    if tools > len(b"null"):
+    tokens = _longest(body) + PER_REQUEST + PER_MESSAGE * body.count(b'"role"')
+    tools = bytes(caps.tools)
+    if len(tools) > len(b"null"):
         # Templates print tools again in a form of their own, often indented: counted twice.
-        tokens += WITH_TOOLS + tools + PER_TOOL * bytes(caps.tools).count(b'"name"')
+        tokens += WITH_TOOLS + _longest(tools) + PER_TOOL * tools.count(b'"name"')
+    if b'"tool_calls"' in body:
+        # Servers read the arguments and print them again, with a space after each comma and colon.
+        tokens += body.count(b",") + body.count(b":") + PER_EXPONENT * len(_EXPONENT.findall(body))
     return tokens
 
 
+def _longest(raw: bytes) -> int:
+    """The bytes of a JSON text, or of its longest normal form: U+FDFA is 3 bytes, and 33 under NFKC."""
+    if raw.isascii() and b"\\u" not in raw:
+        return len(raw)
+    text = _ESCAPE.sub(_unescaped, raw.decode("utf-8", "replace"))
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    plain = len(text.encode())
+    return len(raw) + max(0, *(len(unicodedata.normalize(form, text).encode()) - plain for form in _FORMS))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return found[0] if found[1] is None else chr(int(found[1], 16))
+
+
 def _output_tokens(caps: _Caps, fallback: int | None) -> int | None:
+    """The output cap times the answers asked for; null where there is none, or one that cannot be read."""
     named = [cap for cap in (caps.max_tokens, caps.max_completion_tokens) if cap is not None]
+    copies = 1 if caps.n is None else caps.n
+    if not all(isinstance(number, int) for number in (*named, copies)):
+        return None
     cap = max(named, default=fallback)
-    return None if cap is None else max(cap, 0) * max(caps.n or 1, 1)
+    return None if cap is None else max(cap, 0) * max(copies, 1)
 
 
 def _has_media(body: bytes) -> bool:

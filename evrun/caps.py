@@ -4,11 +4,12 @@ In the log and in the folds a cap is an integer: ``usd`` and ``prompt_usd`` in n
 (of a model), and ``hours`` in nanoseconds of active time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal, InvalidOperation
 
 from projections import usd
 
+from .bounds import UNBOUNDED_FIELDS
 from .errors import UsageFault
 from .prices import parse_usd
 from .rates import Price
@@ -85,9 +86,15 @@ def amount(cap: str, value: int) -> str:
 
 
 def check_caps(
-    caps: Mapping[str, int], price: Price | None, *, model: str, max_tokens: int | None, unknown_price: str
+    caps: Mapping[str, int],
+    price: Price | None,
+    *,
+    model: str,
+    max_tokens: int | None,
+    unknown_price: str,
+    extra_body: Collection[str] = (),
 ) -> None:
-    """Refuse what a cap could not hold, before anything is spent.
+    """Refuse what a cap could not hold, before anything is spent. `extra_body`: fields that a user adds.
 
     Raises:
         UsageFault: a price or an output cap is missing; the option that gives it is named.
@@ -99,10 +106,20 @@ def check_caps(
             f"give it: --price {model}=INPUT,OUTPUT in USD per million tokens; or --unknown-price allow, and "
             "its calls count as unpriced",
         )
+    _check_fields([*money, *(["--budget-tokens"] if "tokens" in caps else [])], extra_body)
     free = price is None or price.dearest_output == 0
     needing = [*(money if not free else []), *(["--budget-tokens"] if "tokens" in caps else [])]
     if needing and max_tokens is None:
         raise UsageFault(
             f"{needing[0]} needs to know how long an answer can be, and there is no output cap",
             "give one: --max-tokens N, reasoning included",
+        )
+
+
+def _check_fields(options: list[str], extra_body: Collection[str]) -> None:
+    found = [name for name in UNBOUNDED_FIELDS if name in extra_body]
+    if options and found:
+        raise UsageFault(
+            f"{options[0]} cannot hold with --extra-body {', '.join(found)}: what that may cost is not known",
+            "leave it out, or do without the cap",
         )

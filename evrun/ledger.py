@@ -42,9 +42,15 @@ def reserve(call: str, order: Order, request: bytes, bound: Bound) -> BudgetRese
 
 
 def settle(reserved: BudgetReserved, usage: Usage, price: Price | None) -> BudgetSpent | SpendInDoubt:
-    """The settlement of an answered call; in doubt where the answer does not say what it used."""
-    if usage.input_tokens is None and usage.output_tokens is None:
-        return in_doubt(reserved, "the answer reports no usage")
+    """The settlement of an answered call; in doubt where the answer does not say all that it used."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        missing = [
+            name
+            for name, count in (("input", usage.input_tokens), ("output", usage.output_tokens))
+            if count is None
+        ]
+        half = f" of {missing[0]}" if len(missing) == 1 else ""
+        return in_doubt(reserved, f"the answer reports no usage{half}")
     if price is None:
         return BudgetSpent(reserved.call, usage, None, None)
     return BudgetSpent(reserved.call, usage, cost_nano_usd(price, usage), price.source)

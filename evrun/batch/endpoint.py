@@ -48,7 +48,9 @@ def check_endpoint(settings: Settings, environment: Mapping[str, str]) -> None:
 def price_of(settings: Settings) -> Price | None:
     """The price of the settings' model at their endpoint; null when it is not known."""
     prices = PriceBook(settings.prices, local_free=settings.base_url is None)
-    return prices.price_for(settings.model, settings.base_url)
+    tier = (settings.extra_body or {}).get("service_tier")
+    known = tier if isinstance(tier, str) else None
+    return prices.price_for(settings.model, settings.base_url, service_tier=known)
 
 
 def client_for(settings: Settings, environment: Mapping[str, str]) -> LlmClient:

@@ -151,6 +151,7 @@ class _Session:
                 model=settings.model,
                 max_tokens=settings.max_tokens,
                 unknown_price=settings.unknown_price,
+                extra_body=settings.extra_body or (),
             )
 
     async def _scan(self, path: Path, settings: Settings) -> Scan:
