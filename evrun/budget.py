@@ -17,6 +17,7 @@ from .caps import CAP_OPTIONS, MONEY, amount
 from .rates import Price
 
 WATCHED = ("usd", "tokens", "calls")
+WARNED = (*WATCHED, "hours")
 WARNINGS_PERCENT = (50, 80, 95)
 
 
@@ -44,7 +45,7 @@ class Budget:
     """The caps of a run against its ledger. Must be used on one running event loop.
 
     `active_ns` tells for how long the run has been worked on, in all sessions. `say` gets one sentence when
-    50, 80 and 95 % of a cap are spent or in doubt.
+    50, 80 and 95 % of a cap are spent or in doubt, or of its time are gone.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Budget:
         self._queued: dict[str, BudgetReserved] = {}
         self._turn = anyio.Lock()
         self._changed = anyio.Event()
-        self._warned = {cap: self._percent(cap) for cap in WATCHED}
+        self._warned = {cap: self._percent(cap) for cap in WARNED}
 
     @property
     def capped(self) -> bool:
@@ -137,12 +138,9 @@ class Budget:
         return short.cap in WATCHED and bool(self._ledger.reserved or self._queued)
 
     def _shortage(self, unit: str, bound: Bound) -> Shortage | None:
+        """What is short. First what no waiting can change, so that nobody waits for it in vain."""
         tokens = bound.input_tokens + (bound.output_tokens or 0)
         asked = {"usd": bound.nano_usd or 0, "tokens": tokens, "calls": 1}
-        for cap in WATCHED:
-            left = self._left(cap)
-            if left is not None and asked[cap] > left:
-                return Shortage(cap, asked[cap], left)
         limit = self._ledger.caps.get("prompt_usd")
         if limit is not None:
             left = limit - self._committed_by(unit)
@@ -151,12 +149,16 @@ class Budget:
         limit = self._ledger.caps.get("hours")
         if limit is not None and self._active_ns() >= limit:
             return Shortage("hours", 0, limit - self._active_ns())
+        for cap in WATCHED:
+            left = self._left(cap)
+            if left is not None and asked[cap] > left:
+                return Shortage(cap, asked[cap], left)
         return None
 
     def _left(self, cap: str) -> int | None:
         left = self._ledger.left(cap)
-        if left is None:
-            return None
+        if left is None or not self._queued:
+            return left
         queued = self._queued.values()
         match cap:
             case "usd":
@@ -175,13 +177,18 @@ class Budget:
 
     def _percent(self, cap: str) -> int:
         limit = self._ledger.caps.get(cap)
-        return 0 if not limit else 100 * self._ledger.used(cap) // int(limit)
+        if not limit:
+            return 0
+        used = self._active_ns() if cap == "hours" else self._ledger.used(cap)
+        return 100 * used // int(limit)
 
     def _warn(self) -> None:
-        for cap in WATCHED:
+        for cap in WARNED:
             percent, before = self._percent(cap), self._warned[cap]
             passed = [level for level in WARNINGS_PERCENT if before < level <= percent]
             if passed:
                 self._warned[cap] = percent
-                limit = amount(cap, int(self._ledger.caps[cap]))
-                self._say(f"{passed[-1]} % of {limit} are spent or in doubt ({CAP_OPTIONS[cap]})")
+                limit, how = amount(cap, int(self._ledger.caps[cap])), "spent or in doubt"
+                self._say(
+                    f"{passed[-1]} % of {limit} are {'gone' if cap == 'hours' else how} ({CAP_OPTIONS[cap]})"
+                )

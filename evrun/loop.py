@@ -122,10 +122,14 @@ class Caller:
         ticket = self._journal.record(*([first, reserved] if first is not None else [reserved]))
         self._budget.queue(reserved)
         try:
-            await ticket
+            await self._durable(ticket, reserved)
         except (NotWritten, LogClosed):
             self._budget.withdraw(reserved.call)
             raise
+
+    async def _durable(self, ticket: Ticket, reserved: BudgetReserved) -> None:
+        try:
+            await ticket
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await ticket

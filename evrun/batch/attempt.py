@@ -88,14 +88,16 @@ class AttemptRunner:
 
     async def _send(self, attempt: Attempt, body: bytes) -> bool:
         """Send one request once; true if the attempt goes on."""
-        await self._pass_gate()
-        if self._s.control.stopping:
-            return False
         settings = self._brief.settings
         order = Order(self._unit, attempt.attempt, "rollout", settings.model, endpoint_host(settings))
-        bound = request_bound(body, self._s.price, max_tokens=settings.max_tokens)
-        if not await self._get_room(attempt, bound):
-            return False
+        # What the body says, and nothing else: --extra-body may have taken the output cap out again.
+        bound = request_bound(body, self._s.price)
+        while True:
+            await self._pass_gate()
+            if self._s.control.stopping or not await self._get_room(attempt, bound):
+                return False
+            if not self._s.limiter.left_s:
+                break
         # No await from here until the reservation is queued: what was found free must still be.
         first, timeout = self._take_started(), min(settings.request_timeout, self._left())
         done = await self._s.caller.complete(
