@@ -106,6 +106,26 @@ def test_an_opener_that_forgets_is_found_out_and_one_that_refuses_is_no_success(
             examine(found.disk.after_process_crash(), found, found.disk.now(), opener=opener)
 
 
+class Changing(ForgetfulFileSystem):
+    """A machine that comes up with the log of another one the next time."""
+
+    def after_process_crash(self):
+        """Give the disk of a log whose second commit has other bytes."""
+        other = Episode(new_disk())
+        with open_log(other.disk) as writer:
+            for payloads in ([b"x"], [b"y"], [b"z", b"z"]):
+                other.submit_payloads(writer, payloads).wait(30)
+        return other.disk.after_process_crash()
+
+
+def test_a_log_that_changes_between_two_openings_is_found_out():
+    """As many events and other bytes: the chain at its end tells."""
+    found = episode()
+    image = Changing(found.disk.now().disk.clone())
+    with pytest.raises(BrokenPromise, match="opened again it ends at event 4, not 4"):
+        examine(image, found, found.disk.now())
+
+
 def test_an_episode_knows_what_was_promised_when():
     """Nothing before the first append, everything at the end; a withdrawn commit was never issued."""
     found = episode()
