@@ -1,17 +1,18 @@
 """What it means: pure folds over the events, and the files people look at."""
 
 from .answer import Answer, ToolCall, normalise_usage, parse_answer, read_answer
-from .audit import audit_report, settled_by_outcome, settled_by_unit
+from .audit import audit_report
 from .batch import BatchState
 from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
 from .counts import count_attempt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
-from .load import fold_log, recorded, sequence_at
+from .load import fold_log, recorded, sequence_at, worked_on
 from .materialize import FileCheck, Views, check, open_views, rebuild
 from .messages import Message, attempt_messages, prompt_text, request_messages, row_messages
-from .money import usd
+from .money import cap_amount, usd
+from .outcomes import by_prompt, settled_by_outcome
 from .rows_source import RowSource
 from .sharegpt import render_conversation
 from .sharegpt_parse import parse_conversation
@@ -41,6 +42,8 @@ __all__ = [
     "Views",
     "attempt_messages",
     "audit_report",
+    "by_prompt",
+    "cap_amount",
     "check",
     "count_attempt",
     "fold_log",
@@ -63,10 +66,10 @@ __all__ = [
     "row_messages",
     "sequence_at",
     "settled_by_outcome",
-    "settled_by_unit",
     "state_name",
     "status_report",
     "tool_succeeded",
     "unit_name",
     "usd",
+    "worked_on",
 ]

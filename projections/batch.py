@@ -100,7 +100,7 @@ class BatchState(RunFacts):
             case BudgetReleased():
                 conversation.released(event)
             case SpendCorrected():
-                conversation.corrected(event)
+                conversation.corrected(event, settled_nano_usd)
             case _:
                 raise AssertionError(f"{type(event).__name__} moves no money")
 

@@ -1,5 +1,7 @@
 """One call's money while it is not settled, and sums over many calls."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from eventlog.events import Usage
@@ -13,7 +15,8 @@ class Sums(msgspec.Struct, gc=False):
 
     `calls` are those that cost something or may have: settled + in doubt + reserved. `unpriced` counts those
     of them whose cost (or, unsettled, whose bound) is not known, so that it is in no sum. `usage` is what
-    settled calls reported, null where none did; it is kept for all calls and for each model.
+    settled calls reported, null where none did; it is kept for all calls and for each model. Of calls that a
+    person settled only the money is known: `corrected_tokens` is the most that they can have used.
     """
 
     settled_nano_usd: int = 0
@@ -26,6 +29,7 @@ class Sums(msgspec.Struct, gc=False):
     unpriced: int = 0
     in_doubt_tokens: int = 0
     reserved_tokens: int = 0
+    corrected_tokens: int = 0
     usage: Usage = NO_USAGE
 
     @property
@@ -106,8 +110,9 @@ class Call(msgspec.Struct, gc=False):
     """A call that was reserved: whose it is, when it was reserved, and the most it can cost.
 
     `request` is the digest of its body; `bound_nano_usd` is null where no price is known; `bound_tokens` is
-    the bound of input and output together, as far as known. `groups` are the sums that it counts in.
-    `doubt` says why it is in doubt, `request_id` is the provider's if one was seen.
+    the bound of input and output together, as far as known, `bound_output_tokens` that of the output alone.
+    `groups` are the sums that it counts in. `doubt` says why it is in doubt, `request_id` is the provider's
+    if one was seen.
     """
 
     name: str
@@ -121,5 +126,33 @@ class Call(msgspec.Struct, gc=False):
     bound_nano_usd: int | None
     bound_tokens: int
     groups: Groups
+    bound_output_tokens: int | None = None
     doubt: str | None = None
     request_id: str | None = None
+
+
+class OverBound(NamedTuple):
+    """A call that was settled above its bound, in money or in tokens: by the event of this sequence."""
+
+    call: Call
+    sequence: int
+    usage: Usage
+    cost_nano_usd: int | None
+
+    @property
+    def excess_nano_usd(self) -> int:
+        """How much more it cost; 0 where only tokens are over, or no price is known."""
+        bound = self.call.bound_nano_usd
+        return 0 if bound is None else max((self.cost_nano_usd or 0) - bound, 0)
+
+    @property
+    def excess_tokens(self) -> int:
+        """How many tokens more it took than were allowed for, input and output each for itself."""
+        output = self.call.bound_output_tokens
+        given = max((self.usage.input_tokens or 0) - (self.call.bound_tokens - (output or 0)), 0)
+        return given + (0 if output is None else max((self.usage.output_tokens or 0) - output, 0))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it took more than was set aside for it at all."""
+        return self.excess_nano_usd > 0 or self.excess_tokens > 0

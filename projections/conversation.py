@@ -141,13 +141,13 @@ class Attempt(msgspec.Struct, gc=False):
         if self.turns and self.turns[-1].call == event.call:
             self.turns[-1].in_doubt = True
 
-    def corrected(self, event: SpendCorrected) -> None:
-        """A person settled a call in doubt."""
+    def corrected(self, event: SpendCorrected, settled_nano_usd: int) -> None:
+        """A person settled a call in doubt, or corrected that; `settled_nano_usd` is how much it adds."""
+        self.settled_nano_usd += settled_nano_usd
         if event.call not in self.doubts:
             return
         del self.doubts[event.call]
         self.priced += 1
-        self.settled_nano_usd += event.cost_nano_usd
         for turn in self.turns:
             if turn.call == event.call:
                 turn.in_doubt = False

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from .audit import settled_by_outcome
 from .health import advice
 from .jsontext import json_bytes
 from .money import usd
+from .outcomes import settled_by_outcome
 from .spend import Ledger
 from .state import RunState
 from .tally import Tally

@@ -19,7 +19,9 @@ from .sessions import Session
 class RunFacts:
     """The part of a run's state that does not depend on what kind of run it is.
 
-    `settings` and `toolsets` are those in force now. `finished_ns` is null while there is work left.
+    `settings` and `toolsets` are those in force now. `sessions` are those that worked on the run: whoever
+    wrote without a `SessionOpened` (a correction from an invoice) only kept the books, and changes nothing
+    about how the run stands. `finished_ns` is null while there is work left.
     `exhausted` is the newest session's exhausted cap, if it met one; `sequence` and `last_ns` are the
     newest record's.
     """
@@ -39,12 +41,17 @@ class RunFacts:
         self.sequence = 0
 
     def see(self, record: Recorded) -> None:
-        """A record came, whatever it says. The first of a session makes an entry for it."""
+        """A record came, whatever it says."""
         self.sequence = record.sequence
-        self.last_ns = time_ns = record.time_ns
-        if not self.sessions or self.sessions[-1].number != record.session:
-            self.sessions.append(Session(record.session, time_ns, time_ns))
-        self.sessions[-1].last_ns = time_ns
+        self.last_ns = record.time_ns
+        session = self._session_of(record)
+        if session is not None:
+            session.last_ns = record.time_ns
+
+    def _session_of(self, record: Recorded) -> Session | None:
+        """The session that wrote a new record; null where it has not introduced itself."""
+        newest = self.sessions[-1] if self.sessions else None
+        return newest if newest is not None and newest.number == record.session else None
 
     def run_started(self, record: Recorded, event: RunStarted) -> None:
         """The run came into being."""
@@ -60,14 +67,16 @@ class RunFacts:
         if event.toolsets is not None:
             self.toolsets = event.toolsets
 
-    def session_opened(self, _: Recorded, event: SessionOpened) -> None:
+    def session_opened(self, record: Recorded, event: SessionOpened) -> None:
         """A process began to work."""
-        self.sessions[-1].opened(event)
+        self.sessions.append(Session.opened(record, event))
         self.exhausted = None
 
-    def session_closed(self, _: Recorded, event: SessionClosed) -> None:
+    def session_closed(self, record: Recorded, event: SessionClosed) -> None:
         """A process ended in order."""
-        self.sessions[-1].closed(event)
+        session = self._session_of(record)
+        if session is not None:
+            session.closed(event)
 
     def run_finished(self, record: Recorded, _: RunFinished) -> None:
         """Nothing was left to do."""

@@ -1,30 +1,33 @@
 """The processes that worked on a run, one after the other."""
 
+from typing import Self
+
 import msgspec
 
-from eventlog.events import SessionClosed, SessionOpened
+from eventlog.events import Recorded, SessionClosed, SessionOpened
 
 
 class Session(msgspec.Struct):
     """One process incarnation: what it said about itself, and when it was seen.
 
-    `first_ns` and `last_ns` are the times of its first and newest record. `reason` is null while it is open,
-    and for ever if it crashed; `active_ns` is measured by the session itself, null for a crashed one.
+    `first_ns` and `last_ns` are the times of its opening and its newest record. `reason` is null while it is
+    open, and for ever if it crashed; `active_ns` is measured by the session itself, null for a crashed one.
     """
 
     number: int
     first_ns: int
     last_ns: int
-    pid: int | None = None
-    host: str | None = None
-    version: str | None = None
+    pid: int
+    host: str
+    version: str
     reason: str | None = None
     detail: str | None = None
     active_ns: int | None = None
 
-    def opened(self, event: SessionOpened) -> None:
+    @classmethod
+    def opened(cls, record: Recorded, event: SessionOpened) -> Self:
         """It introduced itself."""
-        self.pid, self.host, self.version = event.pid, event.host, event.version
+        return cls(record.session, record.time_ns, record.time_ns, event.pid, event.host, event.version)
 
     def closed(self, event: SessionClosed) -> None:
         """It ended in order."""

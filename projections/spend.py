@@ -37,11 +37,13 @@ from eventlog.events import (
     TrajectoryRestored,
 )
 
-from .calls import Call, Groups, Sums
+from .calls import Call, Groups, OverBound, Sums
 from .exhaustive import require_answers
 from .money import usd
 
 CAPS = ("usd", "tokens", "calls")
+MOST_OVER_BOUND = 50
+"""So many of the calls that passed their bound are kept by name, those that passed it furthest."""
 
 _Key = TypeVar("_Key")
 
@@ -53,29 +55,51 @@ class Booking(NamedTuple):
     settled_nano_usd: int
 
 
+class Correction(NamedTuple):
+    """What a person settled a call at, and when: the newest word about it."""
+
+    call: Call
+    settled_nano_usd: int
+    note: str
+    time_ns: int
+
+
+class CapChange(NamedTuple):
+    """Caps were set, raised, lowered or lifted."""
+
+    sequence: int
+    time_ns: int
+    before: dict[str, Any]
+    now: dict[str, Any]
+
+
 class Ledger:
     """All calls' money.
 
     `reserved` and `in_doubt` are the calls that stand so, by call id; `total` sums up all calls, and
     `by_session`, `by_model` and `by_role` the same by what they are named for (a call belongs to the session
     that sent it). `caps` are those in force: ``usd`` in nano-USD, ``tokens``, ``calls``, and others that are
-    not watched here. `corrected` remembers what a person settled. `unreserved` counts settlements, releases
-    and doubts of calls that were not reserved (or had ended before); `over_bound` counts calls that cost more
-    than their bound. `past_cap` counts reservations that were granted past a cap; `past_cap_example` is one.
+    not watched here; `cap_changes` is how they came to be. `corrected` is what a person settled, by call id.
+    `unreserved` counts settlements, releases and doubts of calls that were not reserved (or had ended
+    before). `over_bound` counts calls that took more than their bound; of these `furthest_over` holds the
+    `MOST_OVER_BOUND` that passed it furthest. `past_cap` counts reservations that were granted past a cap;
+    `past_cap_example` is one.
     """
 
     def __init__(self) -> None:
         self.reserved: dict[str, Call] = {}
         self.in_doubt: dict[str, Call] = {}
-        self.corrected: dict[str, Booking] = {}
+        self.corrected: dict[str, Correction] = {}
         self.total = Sums()
         self.by_session: dict[int, Sums] = {}
         self.by_model: dict[str, Sums] = {}
         self.by_role: dict[str, Sums] = {}
         self.caps: dict[str, Any] = {}
+        self.cap_changes: list[CapChange] = []
         self.released_calls = 0
         self.unreserved = 0
         self.over_bound = 0
+        self.furthest_over: list[OverBound] = []
         self.granted = 0
         self.past_cap = 0
         self.past_cap_example: str | None = None
@@ -93,8 +117,13 @@ class Ledger:
     @property
     def committed_tokens(self) -> int:
         """The most tokens that can have been used, as far as bounds are known."""
+        return self._spent_tokens + self.total.reserved_tokens
+
+    @property
+    def _spent_tokens(self) -> int:
+        """Settled and in doubt. Whoever settles a call by its invoice says nothing about its tokens."""
         total = self.total
-        return total.settled_tokens + total.in_doubt_tokens + total.reserved_tokens
+        return total.settled_tokens + total.corrected_tokens + total.in_doubt_tokens
 
     @property
     def committed_calls(self) -> int:
@@ -106,7 +135,7 @@ class Ledger:
         total = self.total
         return {
             "usd": total.settled_nano_usd + total.in_doubt_nano_usd,
-            "tokens": total.settled_tokens + total.in_doubt_tokens,
+            "tokens": self._spent_tokens,
             "calls": total.settled_calls + len(self.in_doubt),
         }[cap]
 
@@ -126,7 +155,7 @@ class Ledger:
         call = Call(
             event.call, event.unit, event.attempt, event.role, event.model, record.session, record.time_ns,
             event.request, event.bound_nano_usd, event.bound_input_tokens + (event.bound_output_tokens or 0),
-            self._groups(record.session, event.model, event.role),
+            self._groups(record.session, event.model, event.role), event.bound_output_tokens,
         )  # fmt: skip
         if call.name in self.reserved or call.name in self.in_doubt:
             self.unreserved += 1
@@ -159,14 +188,23 @@ class Ledger:
     def _spent(self, record: Recorded, event: BudgetSpent) -> Booking:
         call = self._end(record, event.call)
         cost = event.cost_nano_usd
-        if cost is not None and call.bound_nano_usd is not None and cost > call.bound_nano_usd:
-            self.over_bound += 1
+        if call.bound_tokens:
+            self._compare(OverBound(call, record.sequence, event.usage, cost))
         for sums in call.groups:
             sums.settle(cost)
         total, _, of_model, _ = call.groups
         total.use(event.usage)
         of_model.use(event.usage)
         return Booking(call, cost or 0)
+
+    def _compare(self, settled: OverBound) -> None:
+        """Note a call that took more than was set aside for it."""
+        if not settled.is_over:
+            return
+        self.over_bound += 1
+        self.furthest_over.append(settled)
+        self.furthest_over.sort(key=_furthest_first)
+        del self.furthest_over[MOST_OVER_BOUND:]
 
     def _released(self, record: Recorded, event: BudgetReleased) -> Booking:
         call = self._end(record, event.call)
@@ -193,11 +231,12 @@ class Ledger:
             call, change = self._end(record, event.call), event.cost_nano_usd
             for sums in call.groups:
                 sums.settle(change)
+                sums.corrected_tokens += call.bound_tokens
         else:
             call, change = before.call, event.cost_nano_usd - before.settled_nano_usd
             for sums in call.groups:
                 sums.settled_nano_usd += change
-        self.corrected[event.call] = Booking(call, event.cost_nano_usd)
+        self.corrected[event.call] = Correction(call, event.cost_nano_usd, event.note, record.time_ns)
         return Booking(call, change)
 
     def _end(self, record: Recorded, name: str) -> Call:
@@ -225,8 +264,9 @@ class Ledger:
             if call is not None:
                 call.request_id = event.request_id
 
-    def _budget_changed(self, _: Recorded, event: BudgetChanged) -> None:
-        self.caps = {name: cap for name, cap in event.now.items() if cap is not None}
+    def _budget_changed(self, record: Recorded, event: BudgetChanged) -> None:
+        before, self.caps = self.caps, {name: cap for name, cap in event.now.items() if cap is not None}
+        self.cap_changes.append(CapChange(record.sequence, record.time_ns, before, self.caps))
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Recorded, Any], Booking | None]]] = {
         BudgetReserved: _reserve,
@@ -249,6 +289,10 @@ class Ledger:
             TrajectoryDiscarded, TrajectoryRestored,
         ],
     )  # fmt: skip
+
+
+def _furthest_first(over: OverBound) -> tuple[int, int, str]:
+    return -over.excess_nano_usd, -over.excess_tokens, over.call.name
 
 
 def _group(groups: dict[_Key, Sums], key: _Key) -> Sums:

@@ -1,7 +1,7 @@
 """The audit's report: the shapes that scripts rely on, and what counts as what."""
 
 from eventlog.events import BudgetChanged, BudgetReleased, SessionClosed, SessionOpened, SpendInDoubt
-from projections import audit_report, idempotency_key, result_report, settled_by_unit, status_report
+from projections import audit_report, by_prompt, idempotency_key, result_report, status_report
 
 from .histories import (
     answered,
@@ -47,6 +47,8 @@ def test_the_report_has_every_key_that_scripts_rely_on():
         "output": 3,
         "reasoning": None,
         "in_doubt": 0,
+        "reserved": 0,
+        "corrected": 0,
     }
     assert set(report["calls"]) >= {"settled", "in_doubt", "reserved", "released", "unpriced"}
     assert set(report["by_outcome"]) >= {"kept", "discarded", "failed", "superseded", "open"}
@@ -120,7 +122,7 @@ def test_the_dearest_prompts_come_first():
         [begun(B), reserve("d", B), spent("d", 50)],
         [begun(name_of(2))],
     )
-    assert [row["unit"] for row in settled_by_unit(state.batch, 2)] == [B, A]
+    assert [row["unit"] for row in by_prompt(state.ledger, state.batch, live=True, top=2)] == [B, A]
 
 
 def test_the_key_of_a_request_depends_on_unit_and_request_alone():

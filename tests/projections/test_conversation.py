@@ -84,7 +84,7 @@ def test_judge_calls_are_no_turns():
 
 
 def test_money_is_summed_exactly():
-    """Settled, unpriced and in doubt apart; a correction ends a doubt once."""
+    """Settled, unpriced and in doubt apart; a correction ends a doubt once, a second one changes its sum."""
     attempt = new_attempt()
     answer(attempt, "a")
     attempt.spent(BudgetSpent("a", Usage(5, None, 1, None), 30, "p"))
@@ -95,9 +95,10 @@ def test_money_is_summed_exactly():
     assert attempt.turns[-1].in_doubt
     assert (attempt.settled_nano_usd, attempt.priced, attempt.unpriced) == (30, 1, 1)
     assert (attempt.in_doubt_nano_usd, attempt.usage) == (100, Usage(10, 2, 1, None))
-    for _ in range(2):
-        attempt.corrected(SpendCorrected("c", 40, "invoice"))
+    attempt.corrected(SpendCorrected("c", 90, "invoice"), 90)
+    attempt.corrected(SpendCorrected("c", 40, "invoice, read again"), -50)
     assert (attempt.settled_nano_usd, attempt.in_doubt_nano_usd, attempt.turns[-1].in_doubt) == (70, 0, False)
+    assert attempt.priced == 2
 
 
 def test_in_doubt_without_a_bound_adds_nothing():

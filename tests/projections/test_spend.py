@@ -129,7 +129,8 @@ def test_sums_do_not_depend_on_the_order_of_concurrent_calls(lives, one, other):
         state = folded(begin, *interleaved(lives, random))
         report = audit_report(state.ledger, state.batch, run="r", live=True)
         doubts = sorted(doubt["call"] for doubt in report.pop("in_doubt"))
-        reports.append((report, doubts))
+        corrected = sorted((one["call"], one["settled_usd"]) for one in report.pop("corrected"))
+        reports.append((report, doubts, corrected))
     assert reports[0] == reports[1]
 
 

@@ -1,0 +1,80 @@
+"""What must be true of the account, each looked at for itself."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .batch import BatchState
+from .calls import Call, Sums
+from .money import usd
+from .outcomes import settled_by_outcome
+from .spend import CAPS, Ledger
+
+
+def checks(ledger: Ledger, batch: BatchState) -> list[dict[str, Any]]:
+    """The checks of an account, as ``{"name", "ok", "detail"}``."""
+    differences = _differences(ledger, batch)
+    total = ledger.total
+    whole = f"{usd(total.settled_nano_usd)} settled in {total.settled_calls} calls"
+    return [
+        _check("parts add up", not differences, "; ".join(differences) or whole),
+        _check(
+            "no settled call without reservation",
+            ledger.unreserved == 0,
+            f"{ledger.unreserved} events about calls that were not reserved, or had ended",
+        ),
+        _check("no reservation was granted past the cap", ledger.past_cap == 0, _past_cap(ledger)),
+        _check(
+            "every event has its place",
+            batch.unexplained == 0,
+            f"{batch.unexplained} events do not fit what was recorded before them",
+        ),
+    ]
+
+
+def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:  # noqa: FBT001 (it is the verdict)
+    return {"name": name, "ok": ok, "detail": detail}
+
+
+def _past_cap(ledger: Ledger) -> str:
+    if ledger.past_cap_example is not None:
+        return f"{ledger.past_cap} of {ledger.granted} reservations; the first: {ledger.past_cap_example}"
+    watched = [cap for cap in CAPS if cap in ledger.caps]
+    return f"{ledger.granted} reservations; caps now: {', '.join(watched) or 'none'}"
+
+
+def _differences(ledger: Ledger, batch: BatchState) -> list[str]:
+    total, found = ledger.total, []
+    amounts = "settled_nano_usd", "in_doubt_nano_usd", "reserved_nano_usd", "calls"
+    groups: dict[str, Mapping[Any, Sums]] = {
+        "session": ledger.by_session,
+        "model": ledger.by_model,
+        "role": ledger.by_role,
+    }
+    for name, parts in groups.items():
+        for amount in amounts:
+            part, whole = sum(getattr(sums, amount) for sums in parts.values()), getattr(total, amount)
+            if part != whole:
+                found.append(f"{amount} by {name}: {part}, in all: {whole}")
+    for name, part, whole in (
+        ("settled by outcome", sum(settled_by_outcome(batch).values()), total.settled_nano_usd),
+        ("settled by prompt", _by_prompt(batch), total.settled_nano_usd),
+        ("calls in doubt", _bound_of(ledger.in_doubt.values()), total.in_doubt_nano_usd),
+        ("calls reserved", _bound_of(ledger.reserved.values()), total.reserved_nano_usd),
+        ("calls by state", _by_state(ledger), total.calls),
+    ):
+        if part != whole:
+            found.append(f"{name}: {part}, in all: {whole}")
+    return found
+
+
+def _bound_of(calls: Iterable[Call]) -> int:
+    return sum(call.bound_nano_usd or 0 for call in calls)
+
+
+def _by_prompt(batch: BatchState) -> int:
+    of_units = sum(unit.settled_nano_usd + unit.earlier_nano_usd for unit in batch.units.values())
+    return of_units + batch.other_nano_usd
+
+
+def _by_state(ledger: Ledger) -> int:
+    return ledger.total.settled_calls + len(ledger.in_doubt) + len(ledger.reserved)

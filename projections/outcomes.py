@@ -1,0 +1,85 @@
+"""What became of the money: by the outcome of the work, and by prompt."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from .batch import BatchState
+from .calls import Call
+from .money import usd
+from .spend import Ledger
+from .units import DISCARDED, FAILED, KEPT, OPEN, PENDING, WITHDRAWN, Unit
+
+
+def settled_by_outcome(batch: BatchState) -> dict[str, int]:
+    """Settled nano-USD by what became of the work; the parts add up to the whole.
+
+    ``superseded`` is what attempts cost that no longer stand for their unit; ``other`` what calls cost that
+    belong to no unit.
+    """
+    sums = dict.fromkeys((KEPT, DISCARDED, FAILED, "superseded", OPEN, "other"), 0)
+    sums["superseded"] = batch.superseded_nano_usd
+    sums["other"] = batch.other_nano_usd
+    for unit in batch.units.values():
+        outcome = "superseded" if unit.outcome in {PENDING, WITHDRAWN} else unit.outcome
+        sums[outcome] += unit.settled_nano_usd
+    return sums
+
+
+def by_prompt(
+    ledger: Ledger, batch: BatchState, *, live: bool, top: int | None = None
+) -> list[dict[str, Any]]:
+    """Units by what all their attempts cost, the dearest first; the first `top` of them.
+
+    With what calls cost that belong to no unit, they add up to the whole.
+    """
+    doubts = _by_unit(calls_in_doubt(ledger, live=live))
+    reserved = _by_unit(ledger.reserved.values() if live else ())
+    units = [(name, unit) for name, unit in batch.units.items() if unit.attempt or _settled(unit)]
+    units.sort(key=lambda item: (-_settled(item[1]), item[1].index, item[1].sample))
+    return [
+        {
+            "unit": name,
+            "prompt_index": unit.index,
+            "outcome": unit.outcome,
+            "attempts": unit.attempt,
+            "settled_usd": usd(_settled(unit)),
+            "superseded_usd": usd(unit.earlier_nano_usd),
+            "in_doubt_usd": _bounds(doubts.get(name, ())),
+            "reserved_usd": _bounds(reserved.get(name, ())),
+        }
+        for name, unit in units[:top]
+    ]
+
+
+def calls_in_doubt(ledger: Ledger, *, live: bool) -> list[Call]:
+    """The calls of which nobody knows what they cost, in the order in which they were reserved."""
+    calls: Iterable[Call] = ledger.in_doubt.values()
+    if not live:
+        calls = [*calls, *ledger.reserved.values()]
+    return sorted(calls, key=lambda call: (call.reserved_ns, call.session, call.name))
+
+
+def committed_by_prompt(ledger: Ledger, batch: BatchState) -> tuple[str, int] | None:
+    """The unit whose calls cost most or may have, and how much in nano-USD; null where none was begun."""
+    sums = {name: _settled(unit) for name, unit in batch.units.items() if unit.attempt}
+    for call in (*ledger.in_doubt.values(), *ledger.reserved.values()):
+        if call.unit in sums:
+            sums[call.unit] += call.bound_nano_usd or 0
+    return max(sums.items(), key=lambda item: item[1], default=None)
+
+
+def _settled(unit: Unit) -> int:
+    return unit.settled_nano_usd + unit.earlier_nano_usd
+
+
+def _by_unit(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in calls:
+        found.setdefault(call.unit, []).append(call)
+    return found
+
+
+def _bounds(calls: Iterable[Call]) -> str | None:
+    """The sum of the calls' bounds; null where one has none."""
+    bounds = [call.bound_nano_usd for call in calls]
+    return None if None in bounds else usd(sum(bound or 0 for bound in bounds))
