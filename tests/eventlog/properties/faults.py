@@ -8,10 +8,15 @@ from random import Random
 from eventlog.errors import AppendError, LogClosed, LogUnreadable, NotWritten, OutcomeUnknown
 from eventlog.storage import verify
 from eventlog.testing import LOG, Episode, events_in, examine, new_disk, open_log
-from eventlog.testing.examination import recovered_in
 
 SEGMENT = ".evl"
 SYNC_MODELS = ("kept", "reverted", "dirty")
+
+
+def recovered_in(disk):
+    """What a writing open finds."""
+    with open_log(disk, seed=3) as writer:
+        return [record.payload for record in writer.reader().read()]
 
 
 def outcome_of(episode, writer, *sizes):
