@@ -21,8 +21,8 @@ MAKE = {
 }
 # What the probe of scripts/test-system found to work here; all of them where nobody probed.
 FILE_SYSTEMS = os.environ.get("EVRUN_FILE_SYSTEMS", " ".join(MAKE)).split()
-# Where to mount: not on the file system on which the images lie. When a name space of mounts ends at once, each
-# of the two would hold the other, and the kernel would keep both, and the loop device, for ever.
+# Where to mount: not on the file system on which the images lie. When a name space of mounts ends at once,
+# each of the two would hold the other, and the kernel would keep both, and the loop device, for ever.
 MOUNTS = os.environ.get("EVRUN_MOUNTS")
 CUTS = int(os.environ.get("EVRUN_CUTS", "10"))  # for each file system
 
