@@ -1,67 +1,109 @@
 """`evrun audit RUN`: what a run cost, what nobody knows of it, and whether the account is right."""
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
 
 from eventlog.storage import LogReader, lock_holder
-from projections import audit_report, fold_log
+from evrun.batch import parse_settlements, settle_calls
+from evrun.errors import UsageFault
+from projections import RunState, audit_report, fold_log, worked_on
 
 from . import output
+from .audit_tables import GROUPS, MOST_PROMPTS, PROMPT, as_csv, show
 from .errors import FAILED
 from .output import JsonFlag
+from .points import sequence_of
 from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
 
+By = Annotated[
+    str | None,
+    Option(metavar="GROUP", help=f"One grouping: {', '.join(GROUPS)}.  [all but prompt]"),
+]
+Top = Annotated[
+    int | None,
+    Option(
+        metavar="N", min=1, help="The N dearest prompts, and the N calls in doubt with the largest bounds."
+    ),
+]
+At = Annotated[str | None, Option("--at", metavar="SEQUENCE|TIME", help="As it was then.")]
+Csv = Annotated[bool, Option("--csv", help="The grouping of --by as CSV, and nothing else, on stdout.")]
+Settle = Annotated[
+    list[str] | None,
+    Option("--settle", metavar="CALL=USD", help="Record what a call in doubt cost. Can be repeated."),
+]
+Note = Annotated[str | None, Option(metavar="TEXT", help="Kept with --settle: where the amount is from.")]
 
-def audit_command(run: RunArgument, *, output_dir: OutputDirectory = DATA, json: JsonFlag = False) -> int:
+
+def audit_command(
+    run: RunArgument,
+    *,
+    by: By = None,
+    top: Top = None,
+    at: At = None,
+    settle: Settle = None,
+    note: Note = None,
+    output_dir: OutputDirectory = DATA,
+    csv: Csv = False,
+    json: JsonFlag = False,
+) -> int:
     """Show what a run cost: settled, in doubt, reserved, each call in doubt, and the checks of the account.
 
-    Works on the log alone, also while the run is going on and after a crash. Changes nothing. Exits with 1
-    if a check does not hold.
+    Works on the log alone, also while the run is going on and after a crash, and changes nothing; only
+    `--settle` writes: it takes the lock (exit 6 if a process works on the run), records what calls in doubt
+    cost by the invoice, and makes the views anew. Exits with 1 if a check does not hold.
     """
+    _refuse_contradictions(by=by, at=at, settle=settle, note=note, csv=csv, json=json)
+    amounts = parse_settlements(settle or [])
     directory = find_run(run, output_dir)
-    live = lock_holder(log_of(directory)) is not None
-    reader = LogReader.open(log_of(directory))
-    try:
-        state = fold_log(reader, reader.end.sequence)
-    finally:
-        reader.close()
-    name = state.batch.run or directory.resolve().name
-    report = audit_report(state.ledger, state.batch, run=name, live=live)
+    if amounts:
+        state, live = settle_calls(directory, amounts, note or "", output.note), False
+    else:
+        state, live = _read(directory, at)
+    if by == PROMPT and top is None and not (csv or json):
+        shown: int | None = MOST_PROMPTS
+    else:
+        shown = top
+    report = _report(state, directory, live=live, prompts=by == PROMPT, top=shown)
     if json:
         output.as_json(report)
+    elif csv:
+        output.csv_table(*as_csv(report, by or ""))
     else:
-        show(report)
+        show(report, by)
     return 0 if all(check["ok"] for check in report["checks"]) else FAILED
 
 
-def show(report: dict[str, Any]) -> None:
-    """The report for people: totals, parts, doubts, checks."""
-    output.facts(totals(report))
-    output.table(["outcome", "settled USD"], list(report["by_outcome"].items()), title="by outcome")
-    for group, key in (("session", "by_session"), ("model", "by_model"), ("role", "by_role")):
-        rows = [(part[group], part["calls"], part["settled_usd"]) for part in report[key]]
-        output.table([group, "calls", "settled USD"], rows, title=f"by {group}")
-    doubts = [(d["call"], d["unit"], d["sent_at"], d["bound_usd"] or "unknown") for d in report["in_doubt"]]
-    output.table(["call", "unit", "sent", "at most USD"], doubts, title="calls in doubt")
-    checks = [
-        ("ok" if check["ok"] else "FAILED", check["name"], check["detail"]) for check in report["checks"]
-    ]
-    output.table(["", "check", "detail"], checks, title="checks")
+def _refuse_contradictions(
+    *, by: str | None, at: str | None, settle: list[str] | None, note: str | None, csv: bool, json: bool
+) -> None:
+    if by is not None and by not in GROUPS:
+        raise UsageFault(f"--by {by}: expected one of {', '.join(GROUPS)}")
+    if csv and json:
+        raise UsageFault("--csv and --json contradict each other", "give one of them")
+    if csv and by is None:
+        raise UsageFault("--csv prints one table", f"say which: --by {', '.join(GROUPS)}")
+    if settle and at is not None:
+        raise UsageFault("--settle records what is known now, and --at shows the past", "give one of them")
+    if note is not None and not settle:
+        raise UsageFault("--note belongs to --settle CALL=USD, and there is none")
 
 
-def totals(report: dict[str, Any]) -> list[tuple[str, object]]:
-    """The sums, in words; what is not known is said to be so."""
-    calls, tokens = report["calls"], report["tokens"]
-    cap = "none" if report["cap_usd"] is None else f"{report['cap_usd']} USD, {report['left_usd']} USD left"
-    known = {
-        name: "unknown" if tokens[name] is None else tokens[name] for name in ("input", "output", "reasoning")
-    }
-    return [
-        ("run", f"{report['run']}, up to event {report['sequence']}"),
-        ("settled", f"{report['settled_usd']} USD in {calls['settled']} calls"),
-        ("in doubt", f"{output.at_most(report['in_doubt_usd'])} in {calls['in_doubt']} calls"),
-        ("reserved", f"{output.at_most(report['reserved_usd'])} in {calls['reserved']} calls"),
-        ("cap", cap),
-        ("released", f"{calls['released']} calls, which cost nothing"),
-        ("unpriced", f"{calls['unpriced']} calls, whose price or bound is not known"),
-        ("tokens", ", ".join(f"{number} {name}" for name, number in known.items())),
-    ]
+def _read(directory: Path, at: str | None) -> tuple[RunState, bool]:
+    """The state at the moment that was asked for, and whether a process was at work on the run then."""
+    held = lock_holder(log_of(directory)) is not None
+    reader = LogReader.open(log_of(directory))
+    try:
+        sequence = reader.end.sequence if at is None else sequence_of(at, reader, "--at")
+        state = fold_log(reader, sequence)
+        return state, worked_on(reader, state, held=held)
+    finally:
+        reader.close()
+
+
+def _report(
+    state: RunState, directory: Path, *, live: bool, prompts: bool, top: int | None
+) -> dict[str, Any]:
+    name = state.batch.run or directory.resolve().name
+    return audit_report(state.ledger, state.batch, run=name, live=live, prompts=prompts, top=top)

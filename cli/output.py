@@ -4,6 +4,8 @@ Messages go to stderr. Tables are drawn by rich on a terminal; elsewhere they ar
 """
 
 import contextlib
+import csv
+import io
 import json
 import os
 import sys
@@ -112,6 +114,15 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, title: st
         _drawn(headers, cells, title)
     else:
         _columns(headers, cells, title)
+
+
+def csv_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table as CSV (RFC 4180, but for plain line ends); null is an empty field."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headers)
+    writer.writerows(rows)
+    line(text.getvalue().removesuffix("\n"))
 
 
 def printable(text: str) -> str:

@@ -7,7 +7,7 @@ In the log and in the folds a cap is an integer: ``usd`` and ``prompt_usd`` in n
 from collections.abc import Collection, Mapping
 from decimal import Decimal, InvalidOperation
 
-from projections import usd
+from projections import cap_amount
 
 from .bounds import UNBOUNDED_FIELDS
 from .errors import UsageFault
@@ -25,6 +25,9 @@ CAP_OPTIONS = {
 
 MONEY = ("usd", "prompt_usd")
 NO_CAP = "none"
+amount = cap_amount
+"""An amount of a cap, for people: ``0.25 USD``, ``1200 tokens``, ``1.5 hours``."""
+
 NANO_PER_USD = 10**9
 NS_PER_HOUR = 3600 * 10**9
 _MOST = 10**15
@@ -40,7 +43,7 @@ def parse_cap(cap: str, text: str) -> int | None:
     if found == NO_CAP:
         return None
     if cap in MONEY:
-        amount = _whole(parse_usd(found, option) * NANO_PER_USD, option, found, "10^-9 USD")
+        amount = parse_nano_usd(found, option)
     elif cap == "hours":
         amount = _whole(_number(option, found) * NS_PER_HOUR, option, found, "a nanosecond")
     else:
@@ -48,6 +51,15 @@ def parse_cap(cap: str, text: str) -> int | None:
     if not 0 < amount <= _MOST * NANO_PER_USD:
         raise UsageFault(f"{option} {found}: expected an amount above 0", f"for example {_example(cap)}")
     return amount
+
+
+def parse_nano_usd(text: str, where: str) -> int:
+    """An amount in USD as whole nano-USD, from 0; `where` names the option for the message.
+
+    Raises:
+        UsageFault: it is no such amount, or finer than can be kept.
+    """
+    return _whole(parse_usd(text, where) * NANO_PER_USD, where, text, "10^-9 USD")
 
 
 def _number(option: str, found: str) -> Decimal:
@@ -74,15 +86,6 @@ def caps_now(before: Mapping[str, int], asked: Mapping[str, int | None]) -> dict
     """The caps in force: those of before, changed as asked; null lifts one."""
     merged: dict[str, int | None] = {**before, **asked}
     return {name: cap for name, cap in merged.items() if cap is not None}
-
-
-def amount(cap: str, value: int) -> str:
-    """An amount of a cap, for people: ``0.25 USD``, ``1200 tokens``, ``1.5 hours``."""
-    if cap in MONEY:
-        return f"{usd(value)} USD"
-    if cap == "hours":
-        return f"{Decimal(value) / NS_PER_HOUR:.6f}".rstrip("0").rstrip(".") + " hours"
-    return f"{value} {cap[:-1] if value == 1 else cap}"
 
 
 def check_caps(

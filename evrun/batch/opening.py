@@ -176,7 +176,7 @@ def recapped(before: Mapping[str, int], now: Mapping[str, int]) -> list[Event]:
     return [BudgetChanged(dict(before), dict(now))] if before != now else []
 
 
-def orphaned(ledger: Ledger) -> list[Event]:
+def orphaned(ledger: Ledger) -> list[SpendInDoubt]:
     """Doubts about all calls that earlier sessions reserved and never settled."""
     reason = "the session that reserved it ended before its outcome was recorded"
     return [

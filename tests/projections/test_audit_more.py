@@ -20,7 +20,7 @@ from eventlog.events import (
 from projections import RunState, audit_report, fold_log, rebuild, state_name, worked_on
 from projections.spend import MOST_OVER_BOUND
 
-from .histories import LogMaker, begun, kept, name_of, planned, records, reserve, spent, started
+from .histories import begun, kept, planned, records, reserve, spent, started
 from .random_history import History
 from .test_spend import A, B, folded, opening
 
@@ -248,13 +248,3 @@ def test_rows_keep_the_cost_that_was_known_at_their_end(maker, tmp_path):
     before, after = ((tmp_path / name / "batch_1.jsonl").read_bytes() for name in ("before", "after"))
     assert before == after
     assert b'"settled_usd": "0.00000004"' in (tmp_path / "after" / "statistics.json").read_bytes()
-
-
-def test_a_log_maker_gives_a_correction_a_session_of_its_own(maker):
-    """The tests above stand on that: closing and writing again is another session."""
-    assert isinstance(maker, LogMaker)
-    maker.write([[SessionOpened(1, 1, "host", "0")]])
-    maker.close()
-    maker.write([[SpendCorrected("c", 1, "")]])
-    assert [record.epoch for record in maker.reader().read()] == [1, 2]
-    assert name_of(0) == A
