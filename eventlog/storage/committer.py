@@ -16,8 +16,9 @@ from .head_file import HeadFile
 from .lock import Lock
 from .queue import CommitQueue
 from .survey import Survey
-from .tickets import Ticket, decide_all
+from .tickets import Ticket
 from .verdict import Position
+from .wakers import Wakers
 
 SLOW_SYNC_NS = 1_000_000_000
 HEAD_SYNC_NS = 1_000_000_000
@@ -77,6 +78,7 @@ class Committer:
             first_segment_bytes=first_segment_bytes,
             largest_segment_bytes=largest_segment_bytes,
         )
+        self.wakers = Wakers()
         self._queue = queue
         self._group: list[Ticket] = []
         self._poisoned = False
@@ -176,7 +178,7 @@ class Committer:
             for ticket in group:
                 ticket.error = error
         self._group = []
-        decide_all(group)
+        self.wakers.decide(group)
 
     def _poison(self, group: list[Ticket], why: str, cause: Exception | None = None) -> None:
         """The end of this handle: nothing is written or synced through it any more."""

@@ -2,8 +2,7 @@
 
 import asyncio
 from _thread import allocate_lock
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator
 
 from ..errors import AppendError
 
@@ -120,32 +119,3 @@ class Ticket:
             waiter.set_exception(self._own_error(self.error))
             # Looked at once, so that asyncio has nothing to say if its task is cancelled before it wakes.
             waiter.exception()
-
-
-def settle_all(tickets: Iterable[Ticket]) -> None:
-    """Settle the tickets of one group on their loop. A callback that raises takes nothing from the others."""
-    for ticket in tickets:
-        try:
-            ticket.settle()
-        except Exception as error:  # noqa: BLE001 - a caller's callback; its error goes to the loop's handler
-            assert ticket.loop is not None
-            ticket.loop.call_exception_handler(
-                {"message": "on_durable of a durable commit raised", "exception": error}
-            )
-
-
-def decide_all(tickets: list[Ticket]) -> None:
-    """Make the outcome of a group known: to threads at once, to each loop with one call in sequence order."""
-    for ticket in tickets:
-        ticket.decide()
-    loops = dict.fromkeys([ticket.loop for ticket in tickets])
-    for loop in loops:
-        if loop is not None:
-            group = tickets if len(loops) == 1 else [ticket for ticket in tickets if ticket.loop is loop]
-            _settle_soon(loop, group)
-
-
-def _settle_soon(loop: asyncio.AbstractEventLoop, group: list[Ticket]) -> None:
-    # A closed loop raises: nobody waits there any more, and the log goes on.
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(settle_all, group)

@@ -143,9 +143,15 @@ class LogWriter:
         loop = asyncio.get_running_loop()
         ticket = self._ticket(payloads, loop, on_durable)
         if self._queue.put_soon(ticket, loop):
-            # Two turns of the loop, so that what the others queue in this one and the next comes along.
-            loop.call_soon(loop.call_soon, self._queue.wake)
+            loop.call_soon(self._wake, loop)
         return ticket
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake the writer once all were told of the commits before: what they queue then comes along."""
+        if self._committer.wakers.busy(loop):
+            loop.call_soon(self._wake, loop)
+        else:
+            loop.call_soon(self._queue.wake)  # in the next turn, in which those told in this one answer
 
     def append(self, payloads: Sequence[bytes]) -> int:
         """Submit and wait; return the sequence of the last event. Raises as `submit` and `Ticket.wait` do."""

@@ -8,6 +8,7 @@ import pytest
 from eventlog.errors import EventTooLarge, LogClosed
 from eventlog.storage import LogReader, RealFileSystem
 from eventlog.storage import writer as writer_module
+from eventlog.storage.wakers import TICKETS_A_TURN
 
 from .logs import open_log, payloads_in, segments_of
 
@@ -116,6 +117,38 @@ def test_tickets_settle_on_their_loop_in_order_and_on_durable_comes_first(tmp_pa
     for kind in ("durable", "woken"):
         assert [number for what, number in said if what == kind] == list(range(1, 201))
     assert all(said.index(("durable", n)) < said.index(("woken", n)) for n in range(1, 201))
+
+
+def test_a_large_group_is_told_in_several_turns_of_its_loop_and_in_order(tmp_path):
+    """A thousand that wake leave room for the loop's timers between them; the next group comes after them."""
+    disk = SlowDisk()
+    turn, told = [0], []
+
+    async def main(writer):
+        loop = asyncio.get_running_loop()
+
+        def count():
+            turn[0] += 1
+            loop.call_soon(count)
+
+        loop.call_soon(count)
+        first = writer.submit_async([b"first"])
+        await asyncio.to_thread(disk.begun.wait, 60)
+        many = [
+            writer.submit_async([b"x"], lambda ticket: told.append((turn[0], ticket.first_sequence)))
+            for _ in range(1000)
+        ]
+        disk.go.set()
+        await first
+        await many[0]
+        late = writer.submit_async([b"y"], lambda ticket: told.append((turn[0], ticket.first_sequence)))
+        await late
+
+    with open_log(tmp_path, filesystem=disk) as writer:
+        asyncio.run(main(writer))
+    assert [sequence for _, sequence in told] == list(range(2, 1003))
+    turns = [turn for turn, _ in told[:1000]]
+    assert max(turns.count(turn) for turn in turns) <= 2 * TICKETS_A_TURN
 
 
 def test_cancelling_the_waiter_never_cancels_the_commit(tmp_path):
