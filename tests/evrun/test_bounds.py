@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.events import Usage
-from evrun.bounds import request_bound
+from evrun.bounds import UNBOUNDED_FIELDS, request_bound
 from evrun.prices import cost_nano_usd, parse_price
 
 PRICE = parse_price("m=2,8")[1]
@@ -112,6 +112,24 @@ def test_an_image_has_no_known_bound(part):
 def test_text_about_images_is_no_image(body):
     """Only a part of a message is one."""
     assert request_bound(body, PRICE).nano_usd is not None
+
+
+@pytest.mark.parametrize("field", UNBOUNDED_FIELDS)
+def test_a_request_that_is_not_billed_by_its_text_alone_has_no_known_bound(field):
+    """Other models, searches, sound: the field is named."""
+    bound = request_bound(body_of("x", max_tokens=5, **{field: ["y"]}), PRICE)
+    assert (bound.nano_usd, bound.media) == (None, True)
+    assert field in bound.how
+    assert request_bound(body_of(field, max_tokens=5, **{field: None}), PRICE).nano_usd is not None
+
+
+@pytest.mark.parametrize("fields", [{"max_tokens": "900"}, {"max_tokens": 9.5}, {"max_tokens": 9, "n": "2"}])
+def test_an_output_cap_that_cannot_be_read_is_none(fields):
+    """Whoever takes it may read something else in it; what else the request holds is still counted."""
+    tools = [{"type": "function", "function": {"name": "t", "parameters": {}}}]
+    bound = request_bound(body_of("x", tools=tools, **fields), PRICE, max_tokens=5)
+    assert (bound.output_tokens, bound.nano_usd) == (None, None)
+    assert bound.input_tokens > 1024
 
 
 @given(st.binary(max_size=100))
