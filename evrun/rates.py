@@ -33,6 +33,11 @@ class Rate(msgspec.Struct, frozen=True):
         """The highest rate that a call can meet."""
         return max([self.base, *(price for _, price in self.steps)])
 
+    @property
+    def cheapest(self) -> Decimal:
+        """The lowest rate that a call can meet."""
+        return min([self.base, *(price for _, price in self.steps)])
+
 
 class Price(msgspec.Struct, frozen=True):
     """The price of a model: where it is from (with its version), and rates in nano-USD.
@@ -59,6 +64,16 @@ class Price(msgspec.Struct, frozen=True):
     def dearest_output(self) -> Decimal:
         """The most that one token of an answer can cost."""
         return max(rate.dearest for rate in (self.output, self.reasoning) if rate is not None)
+
+    @property
+    def cheapest_input(self) -> Decimal:
+        """The least that one token of a request can cost."""
+        return min(rate.cheapest for rate in (self.input, self.cached) if rate is not None)
+
+    @property
+    def cheapest_output(self) -> Decimal:
+        """The least that one token of an answer can cost."""
+        return min(rate.cheapest for rate in (self.output, self.reasoning) if rate is not None)
 
 
 FREE = Price("local: free", Rate(Decimal(0)), Rate(Decimal(0)))

@@ -66,7 +66,7 @@ class Finish(NamedTuple):
 def next_step(attempt: Attempt, brief: Brief) -> Send | RunTools | Finish:
     """The next step of an attempt, from what is recorded of it."""
     if not attempt.turns or attempt.open_turn is not None:
-        return Send(_body(attempt, brief))
+        return Send(next_body(attempt, brief))
     turn, answers = attempt.turns[-1], attempt.answers()
     answer = answers[-1]
     if answer.problem is not None:
@@ -81,7 +81,7 @@ def next_step(attempt: Attempt, brief: Brief) -> Send | RunTools | Finish:
         return Finish(_ended(attempt, brief.settings, "invalid_tool_calls", completed=False))
     if attempt.api_calls >= brief.settings.max_turns:
         return Finish(_ended(attempt, brief.settings, "max_turns", completed=False))
-    return Send(_body(attempt, brief))
+    return Send(next_body(attempt, brief))
 
 
 def conclusion(
@@ -169,7 +169,8 @@ def _only_bad_calls(attempt: Attempt) -> bool:
     return len(last) == BAD_TURNS_IN_A_ROW and not any(turn.started for turn in last)
 
 
-def _body(attempt: Attempt, brief: Brief) -> bytes:
+def next_body(attempt: Attempt, brief: Brief) -> bytes:
+    """The request that follows what is recorded of an attempt."""
     messages = row_messages(brief.row, brief.record) + attempt_messages(attempt)
     return request_body(brief.settings, request_messages(messages, brief.record), brief.tools, brief.seed)
 
@@ -177,4 +178,4 @@ def _body(attempt: Attempt, brief: Brief) -> bytes:
 def _last_body(attempt: Attempt, brief: Brief) -> bytes:
     """The request of the last turn, answered or not, made again from what came before it."""
     earlier = msgspec.structs.replace(attempt, turns=attempt.turns[:-1])
-    return _body(earlier, brief)
+    return next_body(earlier, brief)

@@ -1,10 +1,8 @@
 """The batch runner: so many workers, one queue of units, one switch to end it."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import anyio
-import msgspec
 
 from eventlog.errors import NotWritten
 from eventlog.events import PromptFailed, PromptStarted
@@ -12,12 +10,10 @@ from eventlog.storage import Ticket
 from projections import RowSource, Views
 
 from ..effects.clock import monotonic
-from ..tools.distributions import draw
-from ..tools.toolsets import find_tool
 from .attempt import AttemptRunner, Services
-from .decide import Brief, reason_to_supersede, superseded
-from .request import unit_seed
-from .settings import Settings, settings_digest, settings_record
+from .briefs import Briefs, image_of, safe_to_repeat
+from .decide import reason_to_supersede, superseded
+from .settings import Settings
 
 VIEW_INTERVAL_S = 0.5
 GRACE_S = 30.0
@@ -30,8 +26,7 @@ class BatchRunner:
     def __init__(self, services: Services, settings: Settings, views: Views, rows: RowSource) -> None:
         self._s = services
         self._settings = settings
-        self._digest = settings_digest(settings)
-        self._record = settings_record(settings)
+        self._briefs = Briefs(settings)
         self._views = views
         self._rows = rows
         self._batch = services.journal.state.batch
@@ -81,22 +76,24 @@ class BatchRunner:
             await behind
 
     async def _work_on(self, unit: str) -> Ticket | None:
-        brief = self._brief(unit)
+        row = self._rows.row_of(self._batch.units[unit])
         attempt = self._batch.open.get(unit)
         if attempt is not None:
             there = self._s.tools.directory(unit, attempt.attempt).is_dir()
-            brief = msgspec.structs.replace(brief, tools=self._tools(attempt.toolsets))
-            reason = reason_to_supersede(attempt, brief, self._digest, safe_to_repeat, directory_there=there)
+            brief = self._briefs.brief(unit, row, attempt.toolsets, self._batch.toolsets)
+            reason = reason_to_supersede(
+                attempt, brief, self._briefs.digest, safe_to_repeat, directory_there=there
+            )
             if reason is None:
                 return await AttemptRunner(self._s, unit, brief, None).run()
             await self._s.journal.record(superseded(attempt, reason))
-        image = brief.row.get("image") or brief.row.get("docker_image")
+        image = image_of(row)
         if image is not None:
             await self._refuse_image(unit, image)
             return None
-        toolsets = self._draw(unit)
-        brief = msgspec.structs.replace(brief, tools=self._tools(toolsets))
-        started = PromptStarted(unit, self._batch.units[unit].attempt + 1, toolsets, self._digest)
+        toolsets = self._briefs.drawn(unit, self._batch.toolsets)
+        brief = self._briefs.brief(unit, row, toolsets, self._batch.toolsets)
+        started = PromptStarted(unit, self._batch.units[unit].attempt + 1, toolsets, self._briefs.digest)
         return await AttemptRunner(self._s, unit, brief, started).run()
 
     async def _refuse_image(self, unit: str, image: object) -> None:
@@ -104,27 +101,9 @@ class BatchRunner:
         number = self._batch.units[unit].attempt + 1
         message = f"the row asks for container image {image!r}; this version of evrun runs no containers"
         await self._s.journal.record(
-            PromptStarted(unit, number, [], self._digest),
+            PromptStarted(unit, number, [], self._briefs.digest),
             PromptFailed(unit, number, "no_container", message, None, retryable=False),
         )
-
-    def _brief(self, unit: str) -> Brief:
-        row = self._rows.row_of(self._batch.units[unit])
-        _, occurrence, sample = split_unit(unit)
-        seed = unit_seed(self._settings, occurrence, sample)
-        return Brief(row, self._settings, self._record, [], seed)
-
-    def _draw(self, unit: str) -> list[str]:
-        """The toolsets of a new attempt: those asked for, or a draw that is the same in every session."""
-        if self._settings.toolsets is not None:
-            return self._settings.toolsets
-        content, occurrence, sample = split_unit(unit)
-        identity = f"{content}#{occurrence}".encode()
-        there = list(self._batch.toolsets)
-        return draw(self._settings.distribution, self._settings.seed or 0, identity, sample, there)
-
-    def _tools(self, toolsets: list[str]) -> list[dict[str, Any]]:
-        return [tool for name in toolsets for tool in self._batch.toolsets.get(name, [])]
 
     async def _keep_views(self, watch: Callable[[], None]) -> None:
         """Keep the files that people look at close to the log, at a bounded cost."""
@@ -141,16 +120,3 @@ class BatchRunner:
         await self._s.control.stopped()
         await anyio.sleep(GRACE_S)
         scope.cancel()
-
-
-def split_unit(unit: str) -> tuple[str, int, int]:
-    """The parts of a unit's name: content id in hex, occurrence, sample."""
-    content, _, rest = unit.removeprefix("prompt:").partition("#")
-    occurrence, _, sample = rest.partition(".")
-    return content, int(occurrence), int(sample)
-
-
-def safe_to_repeat(name: str) -> bool:
-    """Whether a tool that was started and not seen to finish may simply be run again."""
-    tool = find_tool(name)
-    return tool is not None and tool.safe_to_repeat

@@ -3,7 +3,7 @@
 import pytest
 
 from evrun.batch.decide import reason_to_supersede, superseded
-from evrun.batch.runner import safe_to_repeat
+from evrun.batch.briefs import safe_to_repeat
 from evrun.batch.settings import settings_digest
 from tests.evrun.attempts import TOOLS, UNIT, Talk, brief, call
 
