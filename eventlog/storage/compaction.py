@@ -83,7 +83,6 @@ class Compaction:
             after_bytes = self._prove(segment, end, temporary)
             self._check()
             self._filesystem.rename(self._path(temporary), self._path(twin_name(name)))
-            self._filesystem.sync_directory(self._directory)
         except OSError as error:
             self._forget(temporary)
             raise _not_compressed(name, error) from error
