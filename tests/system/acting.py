@@ -216,7 +216,7 @@ def ticking(order):
 
 
 def limited(order):
-    """Append under a limit of the size of files, then without it; say when a write was really short."""
+    """Append under a limit of the size of files, then without; say when a write was really short."""
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     if order.get("deadly"):
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -244,7 +244,8 @@ def limited(order):
     resource.setrlimit(resource.RLIMIT_FSIZE, (order["limit"], hard))
     for commit in commits[: len(commits) // 2]:
         append_one(writer, commit)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    if order.get("lifted", True):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     for commit in commits[len(commits) // 2 :]:
         append_one(writer, commit)
     writer.close()

@@ -3,6 +3,7 @@
 import shutil
 import signal
 
+from eventlog.storage import verify
 from tests.runs import evrun
 from tests.system.filling import fill, results, write_until_full_then_make_room
 from tests.system.images import in_memory
@@ -70,6 +71,19 @@ def test_short_writes_at_a_limit_leave_nothing_and_the_log_goes_on(server, tmp_p
         refused += results(said).count("N")
     assert short > 10
     assert refused > 20
+
+
+def test_what_a_short_write_left_is_taken_back(server, tmp_path):
+    """Under the limit to the end, the log is closed with nothing behind its last commit: clean, not torn."""
+    short = 0
+    for count, limit in enumerate(range(9_000, 24_000, 1_291)):
+        log = tmp_path / f"log-{count}"
+        said = server.run("limited", log, count=16, limit=limit, segment_bytes=64 << 10, lifted=False)
+        short += any(words[0] == "SHORT" for words in said)
+        assert "N" in results(said)
+        assert verify(log).kind == "clean"
+        judge(log, [said])
+    assert short > 3
 
 
 def test_the_signal_of_the_limit_kills_and_loses_nothing(server, tmp_path, tally):
