@@ -1,5 +1,6 @@
 """The kill test of the money table: one runner, one seed, one endpoint that keeps its own account."""
 
+import contextlib
 import json
 import os
 import random
@@ -17,6 +18,10 @@ from tests.runs import environment, write_prompts
 MODEL = "test-model"
 USD_PER_MILLION = (1, 2)  # input, output: 1,000 and 2,000 nano-USD a token
 DEADLINE_S = 180.0
+REFUSE_EMPTY = {  # what hosted APIs do too; curator asks such a question for the limits in the headers
+    "match": {"prompt": ""},
+    "then": {"status": 400, "error": {"message": "no messages"}, "latency_ms": 0},
+}
 NOWHERE = "http://127.0.0.1:9"  # the discard port: whatever is not for loopback fails at once
 
 
@@ -41,10 +46,15 @@ class Bracket(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A runner's own account after the resume. `named`: prompts it says may have been paid for unseen."""
+    """A runner's own account after the resume.
+
+    `tokens`: the total it states; `row_tokens`: what the usage kept with its rows adds up to. `named`:
+    prompts it says may have been paid for more than once, or without its knowing.
+    """
 
     rows: int
     tokens: int
+    row_tokens: int
     named: frozenset[str] = frozenset()
     token_bracket: Bracket | None = None
     nano_usd_bracket: Bracket | None = None
@@ -108,6 +118,7 @@ class Outcome(NamedTuple):
     repeated: int
     rows: int
     tokens: int
+    row_tokens: int
     true_tokens: int
     named: int
     repeated_named: int
@@ -152,7 +163,8 @@ def launch(command: list[str], runner: Runner, job: Job, name: str) -> subproces
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL for the whole group at once, as when a machine is lost to its job."""
-    os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
@@ -206,7 +218,8 @@ def kill_test(runner: Runner, plan: Plan, scratch: Path) -> Outcome:
     dataset = write_prompts(scratch / "prompts.jsonl", prompts)
     began = time.monotonic()
     latency = plan.latency_ms
-    with running_endpoint(latency_ms=latency, latency_spread_ms=latency) as endpoint:
+    options = {"latency_ms": latency, "latency_spread_ms": latency, "rules": [REFUSE_EMPTY]}
+    with running_endpoint(**options) as endpoint:
         job = Job(scratch, endpoint.base_url, dataset, plan.in_flight)
         killed_at = begin_and_kill(runner, job, endpoint, plan)
         code = resume(runner, job)
@@ -237,6 +250,7 @@ def judge(report: Report, requests: list[dict[str, Any]], prompts: Iterable[str]
         len(billed) - len(times),
         report.rows,
         report.tokens,
+        report.row_tokens,
         tokens_in + tokens_out,
         len(report.named),
         len(repeated & report.named),

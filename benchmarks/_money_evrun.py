@@ -52,6 +52,7 @@ class Evrun:
         return Report(
             len(set(prompt_of.values())),
             settled,
+            sum(row["usage"]["input_tokens"] + row["usage"]["output_tokens"] for row in rows),
             frozenset(prompt_of[unit] for unit in units),
             Bracket(settled, tokens["in_doubt"] + tokens["reserved"]),
             Bracket(_nano(Decimal(audit["settled_usd"])), _nano(open_usd)),

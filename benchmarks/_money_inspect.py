@@ -9,7 +9,7 @@ from pathlib import Path
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import FieldSpec, json_dataset
-from inspect_ai.log import EvalLog, read_eval_log, recover_eval_log
+from inspect_ai.log import read_eval_log, recover_eval_log
 from inspect_ai.solver import generate
 
 
@@ -17,13 +17,6 @@ from inspect_ai.solver import generate
 def prompts(dataset: str) -> Task:
     """Each prompt, answered once."""
     return Task(dataset=json_dataset(dataset, FieldSpec(input="prompt")), solver=generate())
-
-
-def tokens_of(log: EvalLog) -> int:
-    """The total that a log states for its models, and what its samples add up to: the larger one."""
-    stated = sum(usage.total_tokens for usage in log.stats.model_usage.values())
-    samples = sum(u.total_tokens for sample in log.samples or [] for u in sample.model_usage.values())
-    return max(stated, samples)
 
 
 def main(directory: Path) -> None:
@@ -35,7 +28,13 @@ def main(directory: Path) -> None:
     whole = read_eval_log(recovered.location)
     rows = {sample.input for sample in done.samples or [] if sample.output.completion}
     named = {sample.input for sample in whole.samples or [] if sample.error is not None}
-    print(json.dumps({"rows": len(rows), "tokens": tokens_of(done), "named": sorted(map(str, named))}))
+    account = {
+        "rows": len(rows),
+        "tokens": sum(usage.total_tokens for usage in done.stats.model_usage.values()),
+        "row_tokens": sum(u.total_tokens for s in done.samples or [] for u in s.model_usage.values()),
+        "named": sorted(map(str, named)),
+    }
+    print(json.dumps(account))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ._money import Job, Report, Unavailable, output_of
 
@@ -14,13 +14,9 @@ HERE = Path(__file__).resolve().parent
 INSTALL_S = 1200
 
 
-def account(printed: dict[str, object]) -> Report:
+def account(printed: dict[str, Any]) -> Report:
     """What a peer's own script printed."""
-    rows, tokens, named = printed["rows"], printed["tokens"], printed["named"]
-    assert isinstance(rows, int)
-    assert isinstance(tokens, int)
-    assert isinstance(named, list)
-    return Report(rows, tokens, frozenset(named))
+    return Report(printed["rows"], printed["tokens"], printed["row_tokens"], frozenset(printed["named"]))
 
 
 def attempt(command: list[str], cwd: Path) -> None:
@@ -55,7 +51,7 @@ def once(directory: Path, wanted: str, commands: list[list[str]]) -> None:
 class PythonPeer:
     """A peer from PyPI. `script`: its program beside this file, run by its own interpreter."""
 
-    name: ClassVar[str]
+    name: str
     folder: ClassVar[str]
     requires: ClassVar[tuple[str, ...]]
     script: ClassVar[str]
@@ -79,6 +75,11 @@ class PythonPeer:
     def program(self) -> list[str]:
         """Its script, as a command."""
         return [self.python, str(HERE / self.script)]
+
+    def tokenizers(self) -> dict[str, str]:
+        """The files that tiktoken would fetch, from litellm's wheel."""
+        files = next(self.venv.glob("lib/*/site-packages/litellm/litellm_core_utils/tokenizers"))
+        return {"TIKTOKEN_CACHE_DIR": str(files)}
 
     def environment(self, job: Job) -> dict[str, str]:
         """A home of its own for each trial, so that caches and databases are new."""
@@ -106,10 +107,9 @@ class InspectAi(PythonPeer):
     script = "_money_inspect.py"
 
     def environment(self, job: Job) -> dict[str, str]:
-        """An OpenAI-compatible provider of the name `local`; tiktoken's files, so that it asks no network."""
-        tokenizers = next(self.venv.glob("lib/*/site-packages/litellm/litellm_core_utils/tokenizers"))
-        own = {"LOCAL_API_KEY": "none", "LOCAL_BASE_URL": job.base_url, "TIKTOKEN_CACHE_DIR": str(tokenizers)}
-        return {**super().environment(job), **own}
+        """An OpenAI-compatible provider of the name `local`."""
+        own = {"LOCAL_API_KEY": "none", "LOCAL_BASE_URL": job.base_url}
+        return {**super().environment(job), **self.tokenizers(), **own}
 
     def start(self, job: Job) -> list[str]:
         """An evaluation of one task with one sample for each prompt."""
@@ -143,8 +143,9 @@ class Curator(PythonPeer):
     script = "_money_curator.py"
 
     def environment(self, job: Job) -> dict[str, str]:
-        """Without telemetry and the hosted viewer."""
-        return {**super().environment(job), "TELEMETRY_ENABLED": "0", "CURATOR_DISABLE_RICH_DISPLAY": "1"}
+        """Without telemetry and the live display."""
+        off = {"TELEMETRY_ENABLED": "0", "CURATOR_DISABLE_RICH_DISPLAY": "1"}
+        return {**super().environment(job), **self.tokenizers(), **off}
 
 
 class Dbos(PythonPeer):
@@ -205,8 +206,9 @@ class Promptfoo:
             timeout=120,
         )
         results = json.loads((job.directory / "export.json").read_text("utf-8"))["results"]
-        rows = {r["vars"]["prompt"] for r in results["results"] if (r.get("response") or {}).get("output")}
-        return Report(len(rows), results["stats"]["tokenUsage"]["total"])
+        rows = {r["vars"]["prompt"]: r["response"] for r in results["results"] if r["response"].get("output")}
+        row_tokens = sum(response["tokenUsage"].get("total", 0) for response in rows.values())
+        return Report(len(rows), results["stats"]["tokenUsage"]["total"], row_tokens)
 
     @property
     def _promptfoo(self) -> list[str]:

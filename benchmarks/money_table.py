@@ -59,15 +59,24 @@ def ready(runners: Sequence[Runner], cache: Path) -> tuple[list[Runner], list[st
     return there, versions, absent
 
 
-def measure(runners: Sequence[Runner], given: argparse.Namespace, seeds: Sequence[int]) -> Trials:
-    """Every runner for every seed, interleaved."""
+def measure(
+    runners: Sequence[Runner], given: argparse.Namespace, seeds: Sequence[int], absent: dict[str, str]
+) -> Trials:
+    """Every runner for every seed, interleaved. One that does not come to its end leaves the table."""
     table: dict[str, list[Outcome]] = {runner.name: [] for runner in runners}
     with tempfile.TemporaryDirectory() as scratch:
         for seed in seeds:
             for n, runner in enumerate(runners):
                 where = Path(scratch) / f"{seed}-{n}"
                 plan = Plan(seed, given.prompts, given.in_flight, given.latency_ms)
-                found = kill_test(runner, plan, where)
+                if runner.name in absent:
+                    continue
+                try:
+                    found = kill_test(runner, plan, where)
+                except RuntimeError as error:
+                    absent[runner.name] = f"seed {seed}: {error}"
+                    table.pop(runner.name)
+                    continue
                 print(f"{runner.name}: {found}", file=sys.stderr, flush=True)
                 table[runner.name].append(found)
     return table
@@ -94,6 +103,7 @@ COLUMNS: Mapping[str, Callable[[Outcome], object]] = {
     "of these named (named in all)": lambda o: f"{o.repeated_named} ({o.named})",
     "tokens, truth": lambda o: o.true_tokens,
     "tokens reported": lambda o: o.tokens,
+    "its rows add up to": lambda o: o.row_tokens,
     "missing": lambda o: o.missing,
     "own bracket, in tokens": lambda o: o.bracket or "none",
     "truth": inside,
@@ -155,7 +165,7 @@ def main() -> None:
     given = parser.parse_args()
     wanted = [load(name) for name in given.runners.split(",")]
     runners, versions, absent = ready(wanted, given.venvs)
-    table = measure(runners, given, [int(seed) for seed in given.seeds.split(",")])
+    table = measure(runners, given, [int(seed) for seed in given.seeds.split(",")], absent)
     show(table, absent, head(given, versions), markdown=given.markdown)
     if given.json:
         found = {name: [o._asdict() | {"missing": o.missing} for o in row] for name, row in table.items()}
