@@ -118,7 +118,8 @@ def reason_to_supersede(
             name = answer.tool_calls[position].name
             if not safe_to_repeat(name):
                 return f"tool {name} was interrupted and is not safe to repeat"
-    if any(turn.started for turn in attempt.turns) and not directory_there:
+    # It is made for the first tool that runs; until one has finished there is nothing in it to be missed.
+    if any(turn.started & turn.results.keys() for turn in attempt.turns) and not directory_there:
         return "its working directory is gone"
     if attempt.turns and attempt.turns[-1].request != request_digest(_last_body(attempt, brief)):
         return "the rebuilt request differs from the recorded one"
