@@ -73,6 +73,13 @@ def test_a_lost_directory_begins_an_attempt_again_only_if_tools_had_worked_there
     assert reason(talk().ask(), there=False) is None
 
 
+def test_a_directory_that_no_tool_has_finished_in_is_not_missed():
+    """It is made after the first tool call is on record; killed in between, nothing answered is repeated."""
+    talked = talk().say(finish="tool_calls", calls=[call()]).start_tool()
+    assert reason(talked, there=False) is None
+    assert reason(talked.end_tool(), there=False) == "its working directory is gone"
+
+
 def test_a_request_that_would_differ_begins_an_attempt_again():
     """Another row, another tool, another dialect of the endpoint: the recorded digest tells."""
     differs = "the rebuilt request differs from the recorded one"
