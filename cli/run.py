@@ -1,16 +1,18 @@
 """`evrun run`: work through a dataset of prompts, or go on with an interrupted run."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evrun.batch import Options, Result, run_batch_sync, spool_stdin
+from evrun.batch import Options, Result, dry_run_sync, run_batch_sync, spool_stdin
 from evrun.tools import distribution_table, toolset_names
 from projections import result_report
 
 from . import output
 from . import run_options as o
+from .dry_run import as_report, show
 from .progress import Progress
 from .runs import DATA
 
@@ -68,18 +70,34 @@ def run_command(
     verbose: o.Verbose = False,
     log_prefix_chars: o.LogPrefixChars = 100,
     quiet: o.Quiet = False,
+    dry_run: o.DryRun = False,
     json: output.JsonFlag = False,
 ) -> int:
     """Work through a dataset of prompts, or go on with an interrupted run.
 
     `evrun run DATASET --run-name NAME` begins; `evrun run --run-name NAME --resume` goes on, and needs
-    nothing else. Values in [brackets] are defaults of a new run. Exit codes: 0 done, 1 could not go on,
-    2 wrong input, 3 done but some prompts failed, 4 paused by a cap or a quota, 5 the log is damaged, 6 in
-    use, 130 and 143 ended by a signal.
+    nothing else. `--dry-run` sends nothing and says what it may cost. Values in [brackets] are defaults of
+    a new run. Exit codes: 0 done, 1 could not go on, 2 wrong input, 3 done but some prompts failed, 4 paused
+    by a cap or a quota, 5 the log is damaged, 6 in use, 130 and 143 ended by a signal.
     """
     if list_distributions:
         return _list_distributions()
+    if dry_run:
+        return _think(o.options_of(locals()), json)
     return _run(o.options_of(locals()), Progress(quiet, log_prefix_chars if verbose else None), json)
+
+
+def _think(options: Options, json: bool) -> int:  # noqa: FBT001 (the flag of the command line)
+    with ExitStack() as scratch:
+        if str(options.dataset) == STDIN:
+            spool = Path(scratch.enter_context(TemporaryDirectory()))
+            options.dataset, options.dataset_name = spool_stdin(spool), STDIN
+        found = dry_run_sync(options, dict(os.environ))
+    if json:
+        output.as_json(as_report(found, options.run_name))
+    else:
+        show(found, options.run_name)
+    return 0
 
 
 def _run(options: Options, progress: Progress, json: bool) -> int:  # noqa: FBT001 (the flag of the command line)

@@ -70,6 +70,7 @@ PromptTimeout = Annotated[float | None, Option(help="Seconds for one prompt.  [6
 RequestTimeout = Annotated[float | None, Option(help="Seconds for one request.  [120]")]
 
 # What to show.
+DryRun = Annotated[bool, Option("--dry-run", help="Check and estimate; spend and write nothing.")]
 Verbose = Annotated[bool, Option("--verbose", help="A line for each event.")]
 LogPrefixChars = Annotated[int, Option(help="Length of the previews of --verbose.")]
 Quiet = Annotated[bool, Option("--quiet", help="No progress.")]
