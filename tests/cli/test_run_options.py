@@ -44,10 +44,22 @@ def asked(**typed):
             "dataset",
             "dataset_file",
             "prefill_messages_file",
+            "unknown_price",
+            "budget_usd",
+            "budget_tokens",
+            "budget_calls",
+            "budget_hours",
+            "prompt_budget_usd",
         )
     )
     flags = dict.fromkeys(("resume", "retry_failed", "retry_discarded", "skip_bad_rows"), False)
     return {**nothing, **flags, "run_name": "r", "output_dir": Path("data"), **typed}
+
+
+def test_caps_are_taken_exactly_and_none_lifts_one():
+    """Money in nano-USD, hours in nanoseconds; what was not typed is not there."""
+    options = options_of(asked(budget_usd="0.1", budget_calls="none", budget_hours="1.5"))
+    assert options.caps == {"usd": 100_000_000, "calls": None, "hours": 5400 * 10**9}
 
 
 def test_what_was_typed_becomes_options():
