@@ -38,7 +38,7 @@ opened_here = []
 class Struck(RealFileSystem):
     """The real filesystem; the process is struck by a signal at the n-th call through the seam.
 
-    `when` is "before" or "after" the call, or "within": half of what a pwrite gives is written first.
+    `when` is "before" or "after" the call, or "within" the n-th pwrite, when half of it is written.
     Without a number it only tells the calls: "K pwrite".
     """
 
@@ -58,11 +58,12 @@ class Struck(RealFileSystem):
         def counted(*args):
             if self.telling:
                 say("K", name)
-            self.left -= 1
-            struck = self.left == 0  # kept here, because one call may make another
+            counts = self.when != "within" or name == "pwrite"
+            self.left -= counts
+            struck = counts and self.left == 0  # kept here, because one call may make another
             if struck and self.when == "before":
                 self.strike(name)
-            if struck and self.when == "within" and name == "pwrite":
+            if struck and self.when == "within":
                 call(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
                 self.strike(name)
             try:

@@ -5,8 +5,9 @@ import signal
 from typing import NamedTuple
 
 import eventlog.errors
+from eventlog.storage import verify
 from tests.system.order import is_new, is_segment, objections
-from tests.system.processes import has_segments, judge, judge_and_go_on, numbers
+from tests.system.processes import judge, judge_and_go_on, numbers
 from tests.system.strace import RENAMES, SYNCS, UNLINKS, WRITES, Call, traced
 
 CALLS = ("openat", *WRITES, *SYNCS, *RENAMES, *UNLINKS)
@@ -85,9 +86,9 @@ class Scene:
 
 def unclean_log(server, log):
     """A log whose writer was killed in the middle of a frame."""
-    life = server.start("write", log, first=100, strike=[70, "within", 9])
+    life = server.start("write", log, first=100, strike=[11, "within", 9])
     life.wait()
-    assert has_segments(log)
+    assert verify(log).kind == "torn"
     return [life.said]
 
 
@@ -99,8 +100,9 @@ def no_log(server, log):
 def old_log(server, log):
     """A log of two sessions and several segments, whose last writer was killed."""
     first = server.run("write", log, first=100, count=8)
-    second = server.start("write", log, first=200, strike=[70, "within", 9])
+    second = server.start("write", log, first=200, strike=[11, "within", 9])
     second.wait()
+    assert verify(log).kind == "torn"
     return [first, second.said]
 
 
