@@ -7,6 +7,7 @@ from eventlog.events import BudgetReleased, BudgetReserved, BudgetSpent, Event, 
 
 from .bounds import Bound
 from .prices import Price, cost_nano_usd
+from .rates import bound_nano_usd
 
 
 class Order(NamedTuple):
@@ -44,16 +45,25 @@ def reserve(call: str, order: Order, request: bytes, bound: Bound) -> BudgetRese
 def settle(reserved: BudgetReserved, usage: Usage, price: Price | None) -> BudgetSpent | SpendInDoubt:
     """The settlement of an answered call; in doubt where the answer does not say all that it used."""
     if usage.input_tokens is None or usage.output_tokens is None:
-        missing = [
-            name
-            for name, count in (("input", usage.input_tokens), ("output", usage.output_tokens))
-            if count is None
-        ]
-        half = f" of {missing[0]}" if len(missing) == 1 else ""
-        return in_doubt(reserved, f"the answer reports no usage{half}")
+        return _half_known(reserved, usage, price)
     if price is None:
         return BudgetSpent(reserved.call, usage, None, None)
     return BudgetSpent(reserved.call, usage, cost_nano_usd(price, usage), price.source)
+
+
+def _half_known(reserved: BudgetReserved, usage: Usage, price: Price | None) -> SpendInDoubt:
+    """The doubt about an answer that reports only one side, or none: never less than what it does report."""
+    halves = {"input": usage.input_tokens, "output": usage.output_tokens}
+    missing = [name for name, count in halves.items() if count is None]
+    doubt = in_doubt(
+        reserved, f"the answer reports no usage{'' if len(missing) > 1 else ' of ' + missing[0]}"
+    )
+    if len(missing) > 1 or price is None or doubt.bound_nano_usd is None or doubt.bound_tokens is None:
+        return doubt
+    given = reserved.bound_input_tokens if usage.input_tokens is None else usage.input_tokens
+    output = (reserved.bound_output_tokens or 0) if usage.output_tokens is None else usage.output_tokens
+    most, tokens = bound_nano_usd(price, given, output), max(doubt.bound_tokens, given + output)
+    return SpendInDoubt(doubt.call, doubt.reason, max(doubt.bound_nano_usd, most), tokens)
 
 
 def release(reserved: BudgetReserved, reason: str) -> BudgetReleased:
@@ -75,6 +85,8 @@ def close_unsettled(billed: str, reserved: BudgetReserved, reason: str) -> Event
 
 def over_bound(reserved: BudgetReserved, settled: Event) -> str | None:
     """How an answer took more than was set aside for it; null where it did not, or nobody knows."""
+    if isinstance(settled, SpendInDoubt) and (settled.bound_nano_usd or 0) > (reserved.bound_nano_usd or 0):
+        return f"perhaps {settled.bound_nano_usd} nano-USD of {reserved.bound_nano_usd}"
     if not isinstance(settled, BudgetSpent):
         return None
     usage, limit = settled.usage, reserved.bound_output_tokens

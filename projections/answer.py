@@ -99,7 +99,8 @@ _remembered = lru_cache(maxsize=128)(parse_answer)
 def normalise_usage(usage_raw: object) -> Usage:
     """Token counts under our names; null where they are not reported or no counts (junk, negative).
 
-    `input_tokens` includes cached ones: where a provider reports them apart (Anthropic), they are added.
+    `input_tokens` includes cached ones: where a provider reports them apart (Anthropic), they are added. So
+    does `output_tokens` reasoning: where it stands beside the output (Gemini, xAI) the total shows it.
     """
     usage = usage_raw if isinstance(usage_raw, dict) else {}
     prompt = _details(usage, "prompt_tokens_details", "input_tokens_details", "promptTokensDetails")
@@ -110,7 +111,8 @@ def normalise_usage(usage_raw: object) -> Usage:
     reasoning = _count(completion, "reasoning_tokens", "reasoningTokens", "reasoning")
     if reasoning is None:
         reasoning = _count(usage, *_REASONING_NAMES)
-    return Usage(_input_tokens(usage), cached, _count(usage, *_OUTPUT_NAMES), reasoning)
+    given = _input_tokens(usage)
+    return Usage(given, cached, _output_tokens(usage, given, reasoning), reasoning)
 
 
 _INPUT_NAMES = (
@@ -129,6 +131,7 @@ _OUTPUT_NAMES = (
     "candidatesTokenCount",
     "eval_count",
 )
+_TOTAL_NAMES = ("total_tokens", "totalTokens", "total_token_count", "totalTokenCount")
 _CACHED_NAMES = (
     "cached_tokens",
     "cached_input_tokens",
@@ -282,6 +285,14 @@ def _count(usage: dict[str, Any], *names: str) -> int | None:
         if type(value) is int and 0 <= value <= _LARGEST_COUNT:
             return value
     return None
+
+
+def _output_tokens(usage: dict[str, Any], given: int | None, reasoning: int | None) -> int | None:
+    count, total = _count(usage, *_OUTPUT_NAMES), _count(usage, *_TOTAL_NAMES)
+    if count is None or given is None or total is None:
+        return count
+    beside = total - given - count
+    return count + beside if beside > 0 and reasoning in {None, beside} else count
 
 
 def _input_tokens(usage: dict[str, Any]) -> int | None:

@@ -235,6 +235,29 @@ USAGES = [
     ({"prompt_tokens": -1, "completion_tokens": "7"}, Usage(None, None, None, None)),
     ({"prompt_tokens": True, "completion_tokens": 1.5}, Usage(None, None, None, None)),
     ({"prompt_tokens": 2**63, "completion_tokens": 2**63 - 1}, Usage(None, None, 2**63 - 1, None)),
+    # Reasoning beside the output: xAI and Gemini, with its count and without; the total shows it.
+    (
+        {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 112,
+         "completion_tokens_details": {"reasoning_tokens": 100}},
+        Usage(5, None, 107, 100),
+    ),
+    ({"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 112}, Usage(5, None, 107, None)),
+    (
+        {"promptTokenCount": 5, "candidatesTokenCount": 7, "thoughtsTokenCount": 9, "totalTokenCount": 21},
+        Usage(5, None, 16, 9),
+    ),
+    # Reasoning within the output, and totals that explain nothing.
+    (
+        {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12,
+         "completion_tokens_details": {"reasoning_tokens": 4}},
+        Usage(5, None, 7, 4),
+    ),
+    (
+        {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 50,
+         "completion_tokens_details": {"reasoning_tokens": 4}},
+        Usage(5, None, 7, 4),
+    ),
+    ({"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 3}, Usage(5, None, 7, None)),
     ({"prompt_tokens_details": None, "completion_tokens_details": "x"}, Usage(None, None, None, None)),
     (None, Usage(None, None, None, None)),
     ([], Usage(None, None, None, None)),
