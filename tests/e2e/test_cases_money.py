@@ -149,6 +149,23 @@ def test_an_answer_past_its_bound_is_only_shown_where_there_is_no_cap(tmp_path: 
     assert _audit(case)["calls"]["over_bound"] == 3
 
 
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 5}, {"completion_tokens": 5}])
+def test_an_answer_that_does_not_say_what_it_used_is_kept_and_its_money_stays_in_doubt(
+    tmp_path: Path, usage: dict[str, int] | None
+) -> None:
+    """It is never asked for again, and never booked as nothing: not in this session, and not by a resume."""
+    with running_endpoint(rules=[{"match": {}, "then": {"usage": usage}}]) as endpoint:
+        case = Case(tmp_path, endpoint, "--toolsets", "none", "--max-tokens", 100, "--price", FLAT)
+        case.write("p")
+        assert case.first("--budget-usd", 1).code == 0
+        assert case.resume().code == 0
+        found = account(case.run_directory, endpoint, FLAT)
+        check_promise(found, 10**9)
+        assert (found.settled, endpoint.totals()["requests"]) == (0, 1)
+        assert found.in_doubt >= found.truth > 0
+    assert len(case.rows()) == 1
+
+
 def test_an_unknown_model_under_a_cap_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     """A price of nothing would never trip it; the ways on are named, and one of them works."""
     with running_endpoint() as endpoint:
