@@ -168,12 +168,21 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def still_running(process: subprocess.Popen[bytes]) -> None:
+    """A trial needs a victim.
+
+    Raises:
+        RuntimeError: it has ended.
+    """
+    if process.poll() is not None:
+        raise RuntimeError(f"it ended with {process.returncode} before it was killed")
+
+
 def run_until(process: subprocess.Popen[bytes], endpoint: RunningEndpoint, arrived: int) -> None:
     """Wait until so many requests have arrived."""
     deadline = time.monotonic() + DEADLINE_S
     while endpoint.totals()["requests"] < arrived:
-        if process.poll() is not None:
-            raise RuntimeError(f"it ended with {process.returncode} before it was killed")
+        still_running(process)
         if time.monotonic() > deadline:
             raise RuntimeError(f"not {arrived} requests in {DEADLINE_S:g} s")
         time.sleep(0.02)
@@ -192,6 +201,7 @@ def begin_and_kill(runner: Runner, job: Job, endpoint: RunningEndpoint, plan: Pl
     try:
         run_until(process, endpoint, round(plan.prompts * fraction))
         time.sleep(pause_s)
+        still_running(process)
     except RuntimeError as error:
         raise RuntimeError(f"{runner.name}: {error}\n{said(job, 'start')}") from error
     finally:
