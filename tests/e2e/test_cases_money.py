@@ -1,4 +1,7 @@
-"""The table of money: what users of other runners reported, row by row, and what is right."""
+"""The table of money: what users of other runners reported, row by row, and what is right.
+
+The row about kill -9 in full flight is `test_money_kills.py`.
+"""
 
 import signal
 import time
@@ -190,6 +193,8 @@ def test_a_cap_without_an_output_cap_is_refused_before_anything_is_spent(tmp_pat
         case.write("p")
         refused = case.first()
         assert (refused.code, "--max-tokens" in refused.stderr) == (2, True)
+        more = case.first("--max-tokens", 100, "--extra-body", '{"plugins": [{"id": "web"}]}')
+        assert (more.code, "--extra-body plugins" in more.stderr) == (2, True)
         assert not case.run_directory.exists()
         taken_out = case.first("--max-tokens", 100, "--extra-body", '{"max_tokens": null}')
         assert taken_out.code == 3, taken_out

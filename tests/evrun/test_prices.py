@@ -7,12 +7,15 @@ from decimal import Decimal
 from fractions import Fraction
 
 import genai_prices
+import msgspec
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlog.events import Usage
+from evrun.batch.endpoint import price_of
+from evrun.batch.settings import Settings
 from evrun.errors import UsageFault
 from evrun.prices import Price, PriceBook, cost_nano_usd, parse_price, parse_usd
 from evrun.rates import Rate, bound_nano_usd
@@ -226,6 +229,15 @@ def test_a_dearer_service_tier_is_priced_as_such():
     standard = book.price_for("gpt-4o-mini", OPENAI, at_ns=NOW_NS)
     priority = book.price_for("gpt-4o-mini", OPENAI, service_tier="priority", at_ns=NOW_NS)
     assert priority.output.base > standard.output.base
+
+
+def test_the_service_tier_that_a_request_asks_for_is_the_one_that_is_priced():
+    """--extra-body puts it there; a cap by the standard price would be passed."""
+    asked = Settings(
+        dataset="d", model="gpt-4o-mini", base_url=OPENAI, extra_body={"service_tier": "priority"}
+    )
+    standard = msgspec.structs.replace(asked, extra_body=None)
+    assert price_of(asked).output.base > price_of(standard).output.base
 
 
 def test_where_the_hour_decides_the_dearest_of_the_day_is_taken():
