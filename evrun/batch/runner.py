@@ -68,6 +68,9 @@ class BatchRunner:
         for unit in queue:
             if self._s.control.stopping:
                 break
+            if behind is not None and self._s.budget.capped:
+                # The next unit may have to wait for what this commit frees: it must not be left undecided.
+                await behind
             # The end of one unit becomes durable with the beginning of the next, in one sync.
             before, behind = behind, await self._work_on(unit)
             if before is not None:

@@ -59,13 +59,13 @@ class Bench:
             body = answer_body(usage={"prompt_tokens": 1, "completion_tokens": 1})
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
-    async def session(self, *, resume):
+    async def session(self, *, resume, caps=None, **more):
         """One session on the run."""
         async with serving(self.handle) as (url, _):
-            given = {"model": "m", "base_url": url, "concurrency": 3, "toolsets": []}
+            given = {"model": "m", "base_url": url, "concurrency": 3, "toolsets": [], **more}
             options = Options(
                 run_name="r", output_dir=self.output, resume=resume, given=given,
-                dataset=None if resume else self.dataset,
+                dataset=None if resume else self.dataset, caps=caps or {},
             )  # fmt: skip
             return await run_batch(options, {}, Silent())
 
@@ -134,3 +134,18 @@ def test_a_disk_that_fails_while_the_plan_is_written_leaves_a_run_to_go_on_with(
     assert names_in(bench.run) == ["RunStarted", "SessionOpened", "SessionClosed"]
     result = anyio.run(partial(bench.session, resume=True))
     assert result.state.batch.counts["kept"] == 12
+
+
+@pytest.mark.timeout(60)
+def test_nobody_waits_under_a_cap_for_a_settlement_that_could_not_be_written(tmp_path, disk):
+    """The call stays reserved, and the run ends: its own next prompt must not wait for it for ever."""
+    bench = Bench(tmp_path)
+    bench.at_request[1] = partial(fail, disk, "pwrite", errno.ENOSPC)
+    more = {"concurrency": 1, "caps": {"calls": 1}}
+    failed = anyio.run(partial(bench.session, resume=False, **more))
+    assert (failed.name, failed.exit_code) == ("failed", 1)
+    assert "the log cannot be written" in failed.reason
+    assert len(failed.state.ledger.reserved) == 1
+    paused = anyio.run(partial(bench.session, resume=True, concurrency=1))
+    assert (paused.name, paused.exit_code, len(paused.state.ledger.in_doubt)) == ("paused", 4, 1)
+    assert bench.asked.total() == 1
