@@ -98,16 +98,15 @@ def sequence_at(log: Log, time_ns: int) -> int:
 def worked_on(log: Log, state: RunState, *, held: bool) -> bool:
     """Whether a process was at work on the run at the moment that `state` stands for.
 
-    It was if the session that had begun last, and had not closed, wrote anything later; for the log's end it
-    is `held`, whether a process holds the run now. When exactly a session died that closed nothing is not
-    known: it counts as at work up to its last event, and no longer.
+    It was if the session that had begun last wrote anything later; for the log's end it is `held`, whether a
+    process holds the run now. When exactly a session died that closed nothing is not known: at its last event
+    it counts as at work no more.
     """
     if state.sequence >= log.end.sequence:
         return held
-    session = state.batch.sessions[-1] if state.batch.sessions else None
-    if session is None or session.reason is not None:
+    if not state.batch.sessions:
         return False
-    return log.read_one(state.sequence + 1).epoch == session.number
+    return log.read_one(state.sequence + 1).epoch == state.batch.sessions[-1].number
 
 
 @contextmanager

@@ -85,6 +85,14 @@ def test_the_upper_bound_is_every_turn_times_every_try_with_a_growing_context():
     assert (bounds.once_nano, bounds.once_tokens) == (first + 500, first + 50)
 
 
+def test_each_call_is_rounded_up_for_itself():
+    """Five calls of less than a nano-USD each cost five of them, not three."""
+    tiny = Price("p", Rate(Decimal("0.001")), Rate(Decimal("0.001")))
+    bounds = estimate(outlook(turns=1, tries=5, max_tokens=9), tiny)
+    assert bounds.once_nano >= 1
+    assert bounds.nano_upper >= 5 * cost_nano_usd(tiny, Usage(bounds.first_tokens - 9, None, 9, None)) == 5
+
+
 def test_without_an_output_cap_nothing_is_known_at_most():
     """Unless nothing costs anything; how much is known at least does not change."""
     price = Price("p", Rate(Decimal(1)), Rate(Decimal(1)))
