@@ -66,7 +66,7 @@ def test_every_cap_in_force_shows_what_is_used_and_left():
     }
     assert cap_of(report, "prompt_usd")["prompt"] == A
     assert cap_of(report, "usd")["says"] == "0.000001 USD, 0.00000074 USD left"
-    assert [cap_of(report, cap)["percent"] for cap in ("usd", "tokens", "calls")] == [16, 35, 50]
+    assert [cap_of(report, cap)["percent"] for cap in ("usd", "tokens", "calls")] == [16, 20, 50]
     dead = cap_of(report_of(state, live=False), "usd")
     assert (dead["used"], dead["reserved"], dead["left"]) == ("0.00000026", "0.00", "0.00000074")
 
