@@ -151,7 +151,7 @@ class Curator(PythonPeer):
 class Dbos(PythonPeer):
     """A queued workflow for each prompt; at launch DBOS recovers what was pending."""
 
-    name = "DBOS, SQLite"
+    name = "DBOS on SQLite"
     folder = "dbos"
     requires = ("dbos>=3.4", "httpx>=0.28")
     script = "_money_dbos.py"

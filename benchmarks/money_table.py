@@ -1,6 +1,6 @@
 """What runners know of the money after a kill -9: each one's own account beside the endpoint's.
 
-python benchmarks/money_table.py [--prompts 240] [--in-flight 24] [--latency-ms 300] [--seeds 1,2,3]
+python benchmarks/money_table.py [--prompts 240] [--in-flight 24] [--latency-ms 300] [--seeds 1,2]
                                  [--runners evrun,inspect_ai,…] [--venvs DIR] [--markdown] [--json FILE]
 
 Each trial: prompts to a loopback endpoint that bills every request that reached it; the runner's whole
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=240)
     parser.add_argument("--in-flight", type=int, default=24)
     parser.add_argument("--latency-ms", type=int, default=300)
-    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--seeds", default="1,2")
     parser.add_argument("--runners", default=",".join(RUNNERS), help="names, or module:Class")
     parser.add_argument("--venvs", type=Path, default=CACHE, help="where peers are installed")
     parser.add_argument("--markdown", action="store_true")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.house import ROOT
 
-PROMPTS, IN_FLIGHT = 60, 6
+PROMPTS, IN_FLIGHT = 48, 6
 NAIVE = "tests.benchmarks.naive_runner"
 RUNNERS = ("evrun", *(f"{NAIVE}:{name}" for name in ("NaiveJsonl", "DiesAtOnce", "NotToBeHad")))
 
