@@ -68,6 +68,7 @@ class Appender:
     ) -> None:
         self.place = place
         self.fd: int | None = None
+        self._making: int | None = None  # a segment that has no name yet, for the child of a fork
         self._filesystem = filesystem
         self._directory = directory
         self._catalog = catalog
@@ -143,8 +144,8 @@ class Appender:
             seal, after = build_seal(self._stamp, self.place)
             self._put(seal)
             self.place = after
-            self._filesystem.close(self.fd)
-            self.fd = None
+            fd, self.fd = self.fd, None
+            self._filesystem.close(fd)
         size = max(self._next_bytes, SEGMENT_HEADER_BYTES + needed_bytes)
         self._make_segment(size, time_ns)
         self._next_bytes = min(2 * self._next_bytes, self._largest_bytes)
@@ -157,7 +158,7 @@ class Appender:
         path = f"{self._directory}/{name}"
         temporary = path + TEMPORARY_SUFFIX
         self._remove_temporaries()
-        fd = self._open_new(temporary)
+        self._making = fd = self._open_new(temporary)
         try:
             header = self._write_header(fd, size_bytes, time_ns)
             self._sync(lambda: self._filesystem.fsync(fd))
@@ -168,12 +169,13 @@ class Appender:
             self._filesystem.rename(temporary, path)
             self._sync(lambda: self._filesystem.sync_directory(self._directory))
         except BaseException as error:
+            self._making = None
             self._filesystem.close(fd)
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 self._remove_temporaries()
                 raise no_room(error) from error
             raise
-        self.fd = fd
+        self.fd, self._making = fd, None
         self._stamp = header.stamp
         self._stop_bytes = header.allocated_bytes
         self._preallocated = header.preallocated
@@ -216,10 +218,11 @@ class Appender:
         remove_temporaries(self._filesystem, self._directory, twins=False)
 
     def close(self) -> None:
-        """Close the current segment's descriptor."""
-        if self.fd is not None:
-            fd, self.fd = self.fd, None
-            self._filesystem.close(fd)
+        """Close the current segment's descriptor, and in the child of a fork also one that is being made."""
+        for fd in (self.fd, self._making):
+            if fd is not None:
+                self._filesystem.close(fd)
+        self.fd = self._making = None
 
 
 def write_fully(filesystem: FileSystem, fd: int, data: bytes | memoryview, offset: int) -> None:

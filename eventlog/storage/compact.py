@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..errors import EventLogError, LogLocked
+from ..errors import EventLogError, LogLocked, NotCompressed
 from .compaction import Compacted, Compaction
 from .filesystem import FileSystem, RealFileSystem
 from .framing import Place
@@ -46,6 +46,8 @@ def compact(
     try:
         work = Compaction(disk, path, random_bytes(SCRATCH_BYTES).hex(), lambda: _check(lock, path))
         return _compact_all(work, survey, on_segment)
+    except OSError as error:
+        raise NotCompressed(f"{path} cannot be read: {error}. Nothing is lost; compact it again.") from error
     finally:
         lock.release()
 

@@ -22,10 +22,9 @@ class HeadFile:
     def prepare(self) -> None:
         """Open HEAD, before the first segment's directory sync makes its name durable too."""
         if self.fd is None:
-            fd = self._filesystem.open(self._path, os.O_RDWR | os.O_CREAT)
-            if self._filesystem.size(fd) < HEAD_BYTES:
-                self._filesystem.allocate(fd, HEAD_BYTES)  # so that no note of it ever finds the disk full
-            self.fd = fd
+            self.fd = self._filesystem.open(self._path, os.O_RDWR | os.O_CREAT)
+            if self._filesystem.size(self.fd) < HEAD_BYTES:
+                self._filesystem.allocate(self.fd, HEAD_BYTES)  # so that no note ever finds the disk full
 
     def write(self, head: Head) -> None:
         """Note a position that is durable."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evrun.batch.decide import reason_to_supersede, superseded
 from evrun.batch.briefs import safe_to_repeat
+from evrun.batch.decide import reason_to_supersede, superseded
 from evrun.batch.settings import settings_digest
 from tests.evrun.attempts import TOOLS, UNIT, Talk, brief, call
 
