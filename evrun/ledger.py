@@ -83,8 +83,11 @@ def close_unsettled(billed: str, reserved: BudgetReserved, reason: str) -> Event
     return release(reserved, reason) if billed == "no" else in_doubt(reserved, reason)
 
 
-def over_bound(reserved: BudgetReserved, settled: Event) -> str | None:
-    """How an answer took more than was set aside for it; null where it did not, or nobody knows."""
+def over_bound(reserved: BudgetReserved, settled: Event, *, media: bool = False) -> str | None:
+    """How an answer took more than was set aside for it; null where it did not, or nobody knows.
+
+    With `media` in the request its input had no bound that an answer could be over.
+    """
     if isinstance(settled, SpendInDoubt) and (settled.bound_nano_usd or 0) > (reserved.bound_nano_usd or 0):
         return f"perhaps {settled.bound_nano_usd} nano-USD of {reserved.bound_nano_usd}"
     if not isinstance(settled, BudgetSpent):
@@ -92,7 +95,7 @@ def over_bound(reserved: BudgetReserved, settled: Event) -> str | None:
     usage, limit = settled.usage, reserved.bound_output_tokens
     parts = [
         ("nano-USD", settled.cost_nano_usd, reserved.bound_nano_usd),
-        ("input tokens", usage.input_tokens, reserved.bound_input_tokens),
+        ("input tokens", usage.input_tokens, None if media else reserved.bound_input_tokens),
         ("output tokens", usage.output_tokens, limit),
     ]
     found = [

@@ -103,7 +103,7 @@ class Caller:
         # What a provider says may hold the key; nobody gets to see it as it came.
         verdict = msgspec.structs.replace(verdict, message=self._redactor.clean_text(verdict.message))
         outcome = self._outcome(reserved, sent, verdict)
-        over = over_bound(reserved, outcome[0])
+        over = over_bound(reserved, outcome[0], media=bound.media)
         if verdict.kind == "answer":
             self.any_success = True
             try:

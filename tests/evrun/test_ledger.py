@@ -65,3 +65,11 @@ def test_a_call_without_an_answer_is_not_over_its_bound():
     assert over_bound(RESERVED, in_doubt(RESERVED, "lost")) is None
     assert over_bound(RESERVED, close_unsettled("no", RESERVED, "refused")) is None
     assert over_bound(UNPRICED, in_doubt(UNPRICED, "lost")) is None
+
+
+def test_an_input_without_a_bound_cannot_be_over_it():
+    """A request with images has no bound for its input; its output still has one."""
+    assert over_bound(UNPRICED, settle(UNPRICED, usage(5000, 10), None), media=True) is None
+    assert (
+        over_bound(UNPRICED, settle(UNPRICED, usage(5000, 11), None), media=True) == "11 output tokens of 10"
+    )
