@@ -11,7 +11,10 @@ from evrun.errors import UsageFault
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run in the output directory.")
 ]
-OutputDirectory = Annotated[Path, typer.Option("--output-dir", help="Where runs are looked for by name.")]
+# Not looked at before it is needed: a run may be given by its path where there is no such directory to read.
+OutputDirectory = Annotated[
+    Path, typer.Option("--output-dir", readable=False, help="Where runs are looked for by name.")
+]
 DATA = Path("data")
 
 NAMES_SHOWN = 5

@@ -5,13 +5,13 @@ In the log and in the folds a cap is an integer: ``usd`` and ``prompt_usd`` in n
 """
 
 from collections.abc import Collection, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from projections import cap_amount
 
 from .bounds import UNBOUNDED_FIELDS
 from .errors import UsageFault
-from .prices import parse_usd
+from .prices import parse_usd, plain_number
 from .rates import Price
 
 CAP_OPTIONS = {
@@ -63,10 +63,9 @@ def parse_nano_usd(text: str, where: str) -> int:
 
 
 def _number(option: str, found: str) -> Decimal:
-    try:
-        number = Decimal(found)
-    except InvalidOperation:
-        raise UsageFault(f"{option}: {found!r} is not a number", "write a plain number, or none") from None
+    number = plain_number(found)
+    if number is None:
+        raise UsageFault(f"{option}: {found!r} is not a number", "write a plain number, or none")
     if not number.is_finite() or abs(number) > _MOST:
         raise UsageFault(f"{option}: {found!r} is not a number that can be kept", "write a plain number")
     return number

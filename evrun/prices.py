@@ -15,7 +15,7 @@ from .rates import EXACT, FREE, Price, Rate, cost_nano_usd
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
 
-__all__ = ["Price", "PriceBook", "cost_nano_usd", "parse_price", "parse_usd"]
+__all__ = ["Price", "PriceBook", "cost_nano_usd", "parse_price", "parse_usd", "plain_number"]
 
 _NANO_PER_TOKEN = Decimal(1000)
 _NANO_PER_THOUSAND = Decimal(1_000_000)
@@ -79,10 +79,9 @@ def parse_usd(text: str, where: str) -> Decimal:
         UsageFault: it is no such number.
     """
     found = text.strip()
-    try:
-        amount = Decimal(found)
-    except InvalidOperation:
-        raise _no_amount(where, found, "is not a number") from None
+    amount = plain_number(found)
+    if amount is None:
+        raise _no_amount(where, found, "is not a number")
     if not amount.is_finite():
         raise _no_amount(where, found, "is not a finite number")
     if amount.is_signed() and amount:
@@ -93,6 +92,16 @@ def parse_usd(text: str, where: str) -> Decimal:
             where, found, f"is above {_DEAREST_ACCEPTED} or finer than {_MOST_DECIMALS} decimals"
         )
     return abs(amount)
+
+
+def plain_number(text: str) -> Decimal | None:
+    """A number as people write it; null for anything else, `1_5` and digits of other scripts included."""
+    if not text.isascii() or "_" in text:
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
 
 
 def _no_amount(where: str, found: str, why: str) -> UsageFault:

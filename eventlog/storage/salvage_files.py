@@ -150,8 +150,25 @@ def by_number(files: Sequence[SegmentFile], log_id: bytes | None) -> list[Group]
             group.whys.append(file.why or "")
         else:
             group.files.append(file)
+    for number, group in list(groups.items()):
+        _note_copies(groups, number, group)
     for number, group in groups.items():
         group.number = number
         # A file with a whole header first: where both can give a frame, it does.
         group.files.sort(key=lambda file: file.header is None)
     return [groups[number] for number in sorted(groups)]
+
+
+def _note_copies(groups: dict[int, Group], number: int, group: Group) -> None:
+    """A copy of another segment took the place of the one whose name it has: that one is gone.
+
+    A file that was only renamed is no copy: the segment that it holds is nowhere else. A copy whose name
+    tells of no other events took nobody's place.
+    """
+    if all(file.name.number != number for file in group.files):
+        return
+    for file in group.files:
+        other = file.header is not None and file.name.first_sequence != file.header.base_sequence
+        if file.name.number != number and other:
+            why = f"{file.name.name} holds segment {number}, unlike its name"
+            groups.setdefault(file.name.number, Group(0)).whys.append(why)

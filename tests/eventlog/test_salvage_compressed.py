@@ -141,3 +141,15 @@ def test_no_damage_to_a_compressed_log_finds_what_was_not_written(log, seed):
                 data[: min(at, 9000)] = rng.randbytes(min(at, 9000))
         path.write_bytes(data)
     check(log, EVENTS)
+
+
+def test_a_copy_of_another_segment_in_the_place_of_one_is_a_gap(log):
+    """Even without HEAD: the name says that something began there, and it is nowhere."""
+    first, second = twins_of(log)
+    second.write_bytes(first.read_bytes())
+    (log / "HEAD").unlink()
+    assert verify(log).kind == "lost"
+    commits, gaps = salvaged(log)
+    assert [event for commit in commits for event in commit.records][-1].sequence == 24
+    assert [(gap.from_sequence, gap.to_sequence) for gap in gaps] == [(25, None)]
+    assert gaps[0].why == f"{second.name} holds segment 1, unlike its name"

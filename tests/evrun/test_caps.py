@@ -56,6 +56,8 @@ NONSENSE = [
     "5,0",
     "None",
     "--1",
+    "1_5",
+    "１",  # noqa: RUF001 - a digit of another script
 ]
 
 
