@@ -38,14 +38,17 @@ class Damage(NamedTuple):
 
 @pytest.fixture(scope="module", name="real")
 def _real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 30 prompts, killed with calls out, and finished by a second session: its directory."""
+    """A run of 20 prompts, killed with calls out, and finished by a second session: its directory.
+
+    So few that no session fills its first segment: else it would depend on the moment what is compressed.
+    """
     directory = tmp_path_factory.mktemp("real")
-    with running_endpoint(rules=[hang(contains="number 21,")]) as endpoint:
+    with running_endpoint(rules=[hang(contains="number 15,")]) as endpoint:
         case = Case(directory, endpoint)
-        case.write(*(f"prompt number {n}, which asks for something" for n in range(30)))
+        case.write(*(f"prompt number {n}, which asks for something" for n in range(20)))
         process = start(*case.command("--concurrency", 4), cwd=directory)
         wait_until(
-            lambda: endpoint.totals()["answered"] >= 20 and endpoint.totals()["faults"] == 1, "a call out"
+            lambda: endpoint.totals()["answered"] >= 14 and endpoint.totals()["faults"] == 1, "a call out"
         )
         kill(process)
         assert case.resume().code == 0
@@ -149,7 +152,7 @@ def test_without_head_only_the_newest_commits_can_go_unseen(real: Path, tmp_path
     rng = Random(7)
     unseen = 0
     for _ in range(PLACES):
-        at = rng.randrange(frames[-6][0], len(whole.rstrip(b"\0")))
+        at = rng.randrange(frames[-min(6, len(frames))][0], len(whole.rstrip(b"\0")))
         new = rng.choice((bytes, rng.randbytes))(rng.choice((1, 64, SECTOR, 4096)))
         last.write_bytes(Damage(last.name, at, new).apply(whole))
         said = evrun("verify", run, "--json", cwd=tmp_path)
@@ -194,8 +197,8 @@ def test_a_salvaged_real_run_is_resumed(real: Path, tmp_path: Path) -> None:
         again = evrun_process(
             "run", "--run-name", "saved", "--resume", "--json", "--base-url", endpoint.base_url, cwd=tmp_path
         )
-        assert (again.code, again.json["counts"]["kept"]) == (0, 30), again
-        assert 0 < len(endpoint.requests()) < 30
+        assert (again.code, again.json["counts"]["kept"]) == (0, 20), again
+        assert 0 < len(endpoint.requests()) < 20
     assert evrun("verify", "saved", cwd=tmp_path).code == 0
     assert evrun("replay", "saved", "--check", cwd=tmp_path).code == 0
     audit = evrun("audit", "saved", "--json", cwd=tmp_path)
