@@ -79,8 +79,19 @@ def pack_segment_header(header: SegmentHeader) -> bytes:
         header.previous_chain,
         header.created_ns,
     )
+    return pack_block(fields)
+
+
+def pack_block(fields: bytes) -> bytes:
+    """The block that begins with these fields and ends with its own checksum."""
     block = fields.ljust(SEGMENT_CHECKSUM_OFFSET, b"\0")
     return block + U64.pack(xxh3_64_intdigest(block))
+
+
+def block_is_whole(block: bytes) -> bool:
+    """Whether a block ends with its own checksum. It must have its full size."""
+    (found,) = U64.unpack_from(block, SEGMENT_CHECKSUM_OFFSET)
+    return bool(found == xxh3_64_intdigest(block[:SEGMENT_CHECKSUM_OFFSET]))
 
 
 def parse_segment_header(block: bytes) -> SegmentHeader:
@@ -92,9 +103,7 @@ def parse_segment_header(block: bytes) -> SegmentHeader:
     """
     if len(block) < SEGMENT_HEADER_BYTES or not block.startswith(SEGMENT_MAGIC):
         raise NotAHeader("the file does not begin with a segment header")
-    whole = U64.unpack_from(block, SEGMENT_CHECKSUM_OFFSET)[0] == xxh3_64_intdigest(
-        block[:SEGMENT_CHECKSUM_OFFSET]
-    )
+    whole = block_is_whole(block)
     _, major, minor, flags = SEGMENT_VERSION.unpack_from(block)
     _refuse_unknown(f"format {major}.{minor} with feature flags {flags:#x}", major, flags, whole=whole)
     if not whole:

@@ -5,22 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xxhash import xxh3_64_intdigest
-
 from ..errors import LogUnreadable, LogUnsupported
 from .filesystem import FileSystem
 from .format import (
     CODEC_ZSTD,
     HEAD_BYTES,
     HEAD_NAME,
-    SEGMENT_CHECKSUM_OFFSET,
     SEGMENT_FIELDS,
     SEGMENT_HEADER_BYTES,
-    U64,
 )
 from .framing import Stamp
 from .head import Head, parse_head
-from .header import NotAHeader, SegmentHeader, parse_segment_header
+from .header import NotAHeader, SegmentHeader, block_is_whole, parse_segment_header
 from .salvage_frames import Identity
 from .salvage_source import open_tolerant
 from .segments import SegmentName, segment_names
@@ -110,15 +106,10 @@ def _look_at(filesystem: FileSystem, directory: str, name: SegmentName) -> Segme
     except NotAHeader as error:
         return SegmentFile(name, None, _remains(block), size, f"{name.name}: {error}")
     except LogUnsupported as error:
-        if _is_whole(block):
+        if block_is_whole(block):
             raise LogUnsupported(f"{name.name}: {error}", error.problem) from error
         return SegmentFile(name, None, _remains(block), size, f"{name.name}: its header is damaged")
     return SegmentFile(name, header, header.stamp, size, None)
-
-
-def _is_whole(block: bytes) -> bool:
-    (found,) = U64.unpack_from(block, SEGMENT_CHECKSUM_OFFSET)
-    return bool(found == xxh3_64_intdigest(block[:SEGMENT_CHECKSUM_OFFSET]))
 
 
 def _remains(block: bytes) -> Stamp:

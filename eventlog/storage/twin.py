@@ -4,21 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xxhash import xxh3_64_intdigest
-
 from ..errors import LogUnsupported
 from .format import (
     BLOCK_BYTES,
-    SEGMENT_CHECKSUM_OFFSET,
     TWIN_CONTENT_OFFSET,
     TWIN_ENTRY,
     TWIN_FIELDS,
     TWIN_MAGIC,
     TWIN_VERSION,
-    U64,
 )
 from .framing import Place
-from .header import NotAHeader
+from .header import NotAHeader, block_is_whole, pack_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +80,7 @@ def pack_summary(summary: TwinSummary) -> bytes:
         summary.index_offset_bytes,
         summary.index_checksum,
     )
-    block = fields.ljust(SEGMENT_CHECKSUM_OFFSET, b"\0")
-    return block + U64.pack(xxh3_64_intdigest(block))
+    return pack_block(fields)
 
 
 def parse_summary(block: bytes) -> TwinSummary:
@@ -95,10 +90,7 @@ def parse_summary(block: bytes) -> TwinSummary:
         LogUnsupported: it is whole and of a version that this program does not know.
         NotAHeader: it is not whole.
     """
-    whole = len(block) == BLOCK_BYTES and block.startswith(TWIN_MAGIC)
-    if not whole or U64.unpack_from(block, SEGMENT_CHECKSUM_OFFSET)[0] != xxh3_64_intdigest(
-        block[:SEGMENT_CHECKSUM_OFFSET]
-    ):
+    if len(block) != BLOCK_BYTES or not block.startswith(TWIN_MAGIC) or not block_is_whole(block):
         raise NotAHeader("the compressed segment's summary does not match its checksum")
     _, version, _, sealed, sequence, offset, chain, time_ns, *parts = TWIN_FIELDS.unpack_from(block)
     if version != TWIN_VERSION:
