@@ -171,7 +171,7 @@ class Budget:
     def _committed_by(self, unit: str) -> int:
         """What a prompt's calls cost or may cost, in all its attempts."""
         known = self._batch.units.get(unit)
-        spent = 0 if known is None else known.settled_nano_usd + known.earlier_nano_usd
+        spent = 0 if known is None else known.all_nano_usd
         doubts = (call for call in self._ledger.in_doubt.values() if call.unit == unit)
         return spent + sum(call.bound_nano_usd or 0 for call in doubts)
 

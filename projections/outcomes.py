@@ -7,7 +7,7 @@ from .batch import BatchState
 from .calls import Call
 from .money import usd
 from .spend import Ledger
-from .units import DISCARDED, FAILED, KEPT, OPEN, PENDING, WITHDRAWN, Unit
+from .units import DISCARDED, FAILED, KEPT, OPEN, PENDING, WITHDRAWN
 
 
 def settled_by_outcome(batch: BatchState) -> dict[str, int]:
@@ -34,15 +34,15 @@ def by_prompt(
     """
     doubts = _by_unit(calls_in_doubt(ledger, live=live))
     reserved = _by_unit(ledger.reserved.values() if live else ())
-    units = [(name, unit) for name, unit in batch.units.items() if unit.attempt or _settled(unit)]
-    units.sort(key=lambda item: (-_settled(item[1]), item[1].index, item[1].sample))
+    units = [(name, unit) for name, unit in batch.units.items() if unit.attempt or unit.all_nano_usd]
+    units.sort(key=lambda item: (-item[1].all_nano_usd, item[1].index, item[1].sample))
     return [
         {
             "unit": name,
             "prompt_index": unit.index,
             "outcome": unit.outcome,
             "attempts": unit.attempt,
-            "settled_usd": usd(_settled(unit)),
+            "settled_usd": usd(unit.all_nano_usd),
             "superseded_usd": usd(unit.earlier_nano_usd),
             "in_doubt_usd": _bounds(doubts.get(name, ())),
             "reserved_usd": _bounds(reserved.get(name, ())),
@@ -61,15 +61,11 @@ def calls_in_doubt(ledger: Ledger, *, live: bool) -> list[Call]:
 
 def committed_by_prompt(ledger: Ledger, batch: BatchState) -> tuple[str, int] | None:
     """The unit whose calls cost most or may have, and how much in nano-USD; null where none was begun."""
-    sums = {name: _settled(unit) for name, unit in batch.units.items() if unit.attempt}
+    sums = {name: unit.all_nano_usd for name, unit in batch.units.items() if unit.attempt}
     for call in (*ledger.in_doubt.values(), *ledger.reserved.values()):
         if call.unit in sums:
             sums[call.unit] += call.bound_nano_usd or 0
     return max(sums.items(), key=lambda item: item[1], default=None)
-
-
-def _settled(unit: Unit) -> int:
-    return unit.settled_nano_usd + unit.earlier_nano_usd
 
 
 def _by_unit(calls: Iterable[Call]) -> dict[str, list[Call]]:

@@ -130,6 +130,14 @@ class Ledger:
         """Calls that cost something or may have: settled, in doubt and reserved ones."""
         return self.total.calls
 
+    def committed(self, cap: str) -> int:
+        """What of one of `CAPS` is spent, may have been, or is reserved."""
+        return {
+            "usd": self.committed_nano_usd,
+            "tokens": self.committed_tokens,
+            "calls": self.committed_calls,
+        }[cap]
+
     def used(self, cap: str) -> int:
         """What of one of `CAPS` is spent or may have been: settled and in doubt, without what is reserved."""
         total = self.total
@@ -144,12 +152,7 @@ class Ledger:
         limit = self.caps.get(cap)
         if limit is None:
             return None
-        used = {
-            "usd": self.committed_nano_usd,
-            "tokens": self.committed_tokens,
-            "calls": self.committed_calls,
-        }
-        return int(limit) - used[cap]
+        return int(limit) - self.committed(cap)
 
     def _reserve(self, record: Recorded, event: BudgetReserved) -> None:
         call = Call(

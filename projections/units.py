@@ -40,6 +40,11 @@ class Unit(msgspec.Struct, gc=False):
     reason: str | None = None
     gone: bool = False
 
+    @property
+    def all_nano_usd(self) -> int:
+        """What all its attempts cost so far."""
+        return self.settled_nano_usd + self.earlier_nano_usd
+
     def may_end(self, attempt: int) -> bool:
         """Whether an end of this attempt fits: it is the open one, or it ends without having begun.
 

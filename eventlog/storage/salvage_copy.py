@@ -99,7 +99,6 @@ class SalvageCopy:
             random_bytes=self._random_bytes,
             is_fenced=lambda: False,
             timed=lambda call: call(),
-            on_successor=lambda _segment, _end: None,
             first_segment_bytes=_FIRST_SEGMENT_BYTES,
             largest_segment_bytes=_LARGEST_SEGMENT_BYTES,
         )

@@ -52,7 +52,7 @@ class CapWatch:
         if limit is None:
             return
         known = self._batch.units.get(unit)
-        spent = 0 if known is None else known.settled_nano_usd + known.earlier_nano_usd
+        spent = 0 if known is None else known.all_nano_usd
         left = limit - spent - self._doubts.get(unit, 0)
         need = _Need(bounds.nano_lower, bounds.nano_upper, bounds.first_nano)
         found = _judged("prompt_usd", limit, left, need)
@@ -67,13 +67,8 @@ class CapWatch:
             "tokens": _Need(bounds.tokens_lower, bounds.tokens_upper, bounds.first_tokens),
             "calls": _Need(bounds.calls_lower, bounds.calls_upper, min(bounds.calls_upper, 1)),
         }
-        used = {
-            "usd": self._ledger.committed_nano_usd,
-            "tokens": self._ledger.committed_tokens,
-            "calls": self._ledger.committed_calls,
-        }
         found = [
-            _judged(cap, self._caps[cap], self._caps[cap] - used[cap], need)
+            _judged(cap, self._caps[cap], self._caps[cap] - self._ledger.committed(cap), need)
             for cap, need in needs.items()
             if cap in self._caps
         ]
