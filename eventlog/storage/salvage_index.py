@@ -1,16 +1,16 @@
 """The index of a compressed segment made again from its blocks, when it was damaged and they were not."""
 
+from contextlib import suppress
+
 from xxhash import xxh3_64_intdigest
-from zstandard import ZstdCompressionDict, ZstdDecompressor, ZstdError
+from zstandard import ZstdError
 
 from .blocks import frames_of, split_block
-from .format import FIRST_READ_BYTES, MAX_COMMIT_BYTES, MEBIBYTE, TWIN_CONTENT_OFFSET
+from .format import FIRST_READ_BYTES, TWIN_CONTENT_OFFSET
 from .framing import Place, Stamp
 from .salvage_source import TolerantSource
 from .twin import BlockEntry, TwinSummary
-from .twin_reader import Blocks
-
-_LARGEST_BLOCK_BYTES = MAX_COMMIT_BYTES + MEBIBYTE
+from .twin_reader import LARGEST_BLOCK_BYTES, Blocks, Damaged, decompressor_of
 
 
 class FoundBlocks(Blocks):
@@ -24,10 +24,8 @@ class FoundBlocks(Blocks):
         self.summary = summary
         self.entries = []
         self._source = source
-        dictionary = source.read(TWIN_CONTENT_OFFSET, summary.dictionary_bytes)
-        if xxh3_64_intdigest(dictionary) == summary.dictionary_checksum:
-            trained = ZstdCompressionDict(dictionary) if dictionary else None
-            self._decompressor = ZstdDecompressor(dict_data=trained)
+        with suppress(Damaged):
+            self._decompressor = decompressor_of(source, summary)
             self.entries = self._find(source, stamp, start)
 
     def _find(self, source: TolerantSource, stamp: Stamp, place: Place) -> list[BlockEntry]:
@@ -50,7 +48,7 @@ class FoundBlocks(Blocks):
         unpacker = self._decompressor.decompressobj()
         stored, plain = bytearray(), bytearray()
         try:
-            while not unpacker.eof and len(plain) <= _LARGEST_BLOCK_BYTES:
+            while not unpacker.eof and len(plain) <= LARGEST_BLOCK_BYTES:
                 piece = source.read(offset + len(stored), FIRST_READ_BYTES)
                 if not piece:
                     return b"", b""

@@ -23,7 +23,7 @@ from .scan import Evidence, Walk
 from .source import Source
 from .twin import BlockEntry, TwinSummary, parse_index, parse_summary
 
-_LARGEST_BLOCK_BYTES = MAX_COMMIT_BYTES + MEBIBYTE
+LARGEST_BLOCK_BYTES = MAX_COMMIT_BYTES + MEBIBYTE
 
 
 class Damaged(ValueError):
@@ -125,11 +125,7 @@ class Blocks:
         if len(index) != summary.index_bytes or xxh3_64_intdigest(index) != summary.index_checksum:
             raise Damaged("the index of the blocks does not match its checksum")
         self.entries: list[BlockEntry] = parse_index(index)
-        dictionary = source.read(TWIN_CONTENT_OFFSET, summary.dictionary_bytes)
-        if xxh3_64_intdigest(dictionary) != summary.dictionary_checksum:
-            raise Damaged("the dictionary does not match its checksum")
-        trained = ZstdCompressionDict(dictionary) if dictionary else None
-        self._decompressor = ZstdDecompressor(dict_data=trained)
+        self._decompressor = decompressor_of(source, summary)
 
     def frames(self, stamp: Stamp, place: Place) -> Iterator[Frame]:
         """The frames that continue the chain from `place` on, the seal included.
@@ -167,7 +163,7 @@ class Blocks:
 
     def _decode(self, entry: BlockEntry, stamp: Stamp) -> list[Frame] | None:
         stored = self._source.read(entry.file_offset_bytes, entry.stored_bytes)
-        if xxh3_64_intdigest(stored) != entry.checksum or entry.plain_bytes > _LARGEST_BLOCK_BYTES:
+        if xxh3_64_intdigest(stored) != entry.checksum or entry.plain_bytes > LARGEST_BLOCK_BYTES:
             raise Damaged(f"the block at byte {entry.file_offset_bytes} does not match its checksum")
         try:
             plain = self._decompressor.decompress(stored, max_output_size=entry.plain_bytes)
@@ -183,6 +179,18 @@ class Blocks:
         """The place in the plain segment after its last commit."""
         end = self.summary.end
         return end._replace(offset_bytes=end.offset_bytes - SEAL_BYTES) if self.summary.sealed else end
+
+
+def decompressor_of(source: Source, summary: TwinSummary) -> ZstdDecompressor:
+    """What unpacks the blocks of a compressed segment: with its dictionary, if it has one.
+
+    Raises:
+        Damaged: the dictionary is not what its checksum says.
+    """
+    dictionary = source.read(TWIN_CONTENT_OFFSET, summary.dictionary_bytes)
+    if xxh3_64_intdigest(dictionary) != summary.dictionary_checksum:
+        raise Damaged("the dictionary does not match its checksum")
+    return ZstdDecompressor(dict_data=ZstdCompressionDict(dictionary) if dictionary else None)
 
 
 def _offset(entry: BlockEntry) -> int:
