@@ -10,7 +10,7 @@ from typing import NamedTuple
 import anyio
 
 from eventlog.events import BudgetExhausted, BudgetReserved, Recorded
-from projections import BatchState, Ledger
+from projections import WARNING_PERCENTS, BatchState, Ledger
 
 from .bounds import Bound
 from .caps import CAP_OPTIONS, MONEY, amount
@@ -18,7 +18,6 @@ from .rates import Price
 
 WATCHED = ("usd", "tokens", "calls")
 WARNED = (*WATCHED, "hours")
-WARNINGS_PERCENT = (50, 80, 95)
 
 
 class Shortage(NamedTuple):
@@ -185,7 +184,7 @@ class Budget:
     def _warn(self) -> None:
         for cap in WARNED:
             percent, before = self._percent(cap), self._warned[cap]
-            passed = [level for level in WARNINGS_PERCENT if before < level <= percent]
+            passed = [level for level in WARNING_PERCENTS if before < level <= percent]
             if passed:
                 self._warned[cap] = percent
                 limit, how = amount(cap, int(self._ledger.caps[cap])), "spent or in doubt"

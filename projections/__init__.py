@@ -2,6 +2,7 @@
 
 from .answer import Answer, ToolCall, normalise_usage, parse_answer, read_answer
 from .audit import audit_report
+from .audit_caps import WARNING_PERCENTS
 from .batch import BatchState
 from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
@@ -25,6 +26,7 @@ from .units import Unit, idempotency_key, unit_name
 from .view_names import is_view
 
 __all__ = [
+    "WARNING_PERCENTS",
     "Answer",
     "Attempt",
     "BatchState",

@@ -11,7 +11,8 @@ from .times import in_seconds, rfc3339
 
 UNITS = {"usd": "USD", "tokens": "tokens", "calls": "calls", "hours": "seconds", "prompt_usd": "USD"}
 """Each cap, in the order in which they are shown, with the unit of its numbers."""
-WARNING_PERCENTS = (95, 80, 50)
+WARNING_PERCENTS = (50, 80, 95)
+"""How much of a cap is used when a person is told so."""
 
 
 def caps_report(ledger: Ledger, batch: BatchState, *, live: bool) -> list[dict[str, Any]]:
@@ -107,10 +108,13 @@ def warnings(ledger: Ledger, caps: list[dict[str, Any]], *, live: bool) -> list[
 
 def _filling(cap: dict[str, Any]) -> tuple[str, str] | None:
     percent = cap["percent"]
-    level = next((level for level in WARNING_PERCENTS if percent is not None and percent >= level), None)
-    if level is None:
+    passed = [level for level in WARNING_PERCENTS if percent is not None and percent >= level]
+    if not passed:
         return None
-    return f"{cap['cap']}_{level}", f"{percent} % of the cap on {_NAMES[cap['cap']]} are used: {cap['says']}"
+    return (
+        f"{cap['cap']}_{passed[-1]}",
+        f"{percent} % of the cap on {_NAMES[cap['cap']]} are used: {cap['says']}",
+    )
 
 
 _NAMES = {

@@ -5,6 +5,8 @@ from random import Random
 
 from eventlog.storage import LogReader, LogWriter, RealFileSystem
 
+from .appending_child import payloads
+
 START_NS = 1_700_000_000_000_000_000
 
 
@@ -49,3 +51,15 @@ def payloads_in(directory, **options):
 def segments_of(directory):
     """The segment files, oldest first."""
     return sorted(directory.glob("*.evl"), key=lambda path: path.name.split("-")[1])
+
+
+def commits_in(directory):
+    """The commits of an `appending_child`'s log by number; each must be whole, byte-identical and alone."""
+    rest, found = payloads_in(directory), []
+    while rest:
+        commit = int(rest[0].split(b"/")[0])
+        expected = payloads(commit)
+        assert rest[: len(expected)] == expected
+        found.append(commit)
+        del rest[: len(expected)]
+    return found

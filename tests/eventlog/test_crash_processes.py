@@ -1,7 +1,6 @@
 """Real processes, killed with -9 at random and at chosen moments: what was acknowledged is there."""
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -14,8 +13,10 @@ import pytest
 
 from eventlog.storage import LogReader, LogWriter, verify
 
+from .appending_child import payloads
+from .logs import commits_in
+
 CHILD = Path(__file__).with_name("appending_child.py")
-payloads = runpy.run_path(str(CHILD))["payloads"]
 
 
 class Child:
@@ -65,22 +66,6 @@ def leave_no_child_behind():
 def numbers(said, word):
     """List the commits of which a child said this word."""
     return [int(words[1]) for words in said if words[0] == word]
-
-
-def commits_in(directory):
-    """Read the log and return its commits, each of which must be whole, byte-identical and alone."""
-    reader = LogReader.open(directory)
-    records = list(reader.read())
-    reader.close()
-    assert [record.sequence for record in records] == list(range(1, len(records) + 1))
-    found = []
-    while records:
-        commit = int(records[0].payload.split(b"/")[0])
-        expected = payloads(commit)
-        assert [record.payload for record in records[: len(expected)]] == expected
-        found.append(commit)
-        del records[: len(expected)]
-    return found
 
 
 def check(directory, told):

@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from eventlog.storage import LogReader, LogWriter, verify
+from eventlog.storage import LogWriter, verify
 from tests.eventlog.appending_child import payloads
+from tests.eventlog.logs import commits_in
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTING = Path(__file__).with_name("acting.py")
@@ -138,21 +139,6 @@ def points_in(said, step=1):
 def numbers(said, *letters):
     """The commits of which one of these letters was said."""
     return [int(words[1]) for words in said if words[0] in letters]
-
-
-def commits_in(log):
-    """The commits of a log, each of which must be whole, byte-identical and alone; sequences are dense."""
-    with LogReader.open(log) as reader:
-        records = list(reader.read())
-    assert [record.sequence for record in records] == list(range(1, len(records) + 1))
-    found = []
-    while records:
-        commit = int(records[0].payload.split(b"/")[0])
-        expected = payloads(commit)
-        assert [record.payload for record in records[: len(expected)]] == expected
-        found.append(commit)
-        del records[: len(expected)]
-    return found
 
 
 def missing_from(log, told):
