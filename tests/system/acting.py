@@ -146,9 +146,15 @@ def write(order):
 
 def tasks(order):
     """Open, append from eight asyncio tasks at once, close."""
-    commits = iter(commits_of(order))
     writer = open_log(order)
     say("O")
+    asyncio.run(append_from_eight_tasks(writer, order))
+    writer.close()
+
+
+async def append_from_eight_tasks(writer, order):
+    """Append all commits, eight at a time."""
+    commits = iter(commits_of(order))
 
     async def work():
         for commit in commits:
@@ -156,13 +162,9 @@ def tasks(order):
             await writer.submit_async(payloads(commit))
             say("A", commit)
 
-    async def work_all():
-        async with asyncio.TaskGroup() as group:
-            for _ in range(8):
-                group.create_task(work())
-
-    asyncio.run(work_all())
-    writer.close()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(8):
+            group.create_task(work())
 
 
 def turns(order):
@@ -254,20 +256,12 @@ def limited(order):
 
 def forking(order):
     """Fork again and again while eight tasks append; each child says what it found of its copy."""
-    commits = iter(commits_of(order))
     writer = open_log(order)
     say("O")
 
-    async def work():
-        for commit in commits:
-            say("I", commit)
-            await writer.submit_async(payloads(commit))
-            say("A", commit)
-
     async def work_and_fork():
         async with asyncio.TaskGroup() as group:
-            for _ in range(8):
-                group.create_task(work())
+            group.create_task(append_from_eight_tasks(writer, order))
             for _ in range(order["forks"]):
                 await asyncio.sleep(0.003)
                 if os.fork() == 0:
