@@ -1,11 +1,11 @@
 """The fault table tells silence, refusal, crash and wholeness apart; the real command, few records."""
 
-import json
 import subprocess
 import sys
 
 import pytest
 
+from tests.benchmarks.tables import printed_and_found
 from tests.house import ROOT
 
 RECORDS, POSITIONS = 40, 2
@@ -25,17 +25,8 @@ STORES = (
 def command(tmp_path_factory):
     """The table of a small run, as printed and as JSON."""
     out = tmp_path_factory.mktemp("table") / "table.json"
-    options = ("--records", RECORDS, "--positions", POSITIONS, "--stores", ",".join(STORES), "--json", out)
-    ran = subprocess.run(
-        [sys.executable, "benchmarks/fault_table.py", *map(str, options)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout, json.loads(out.read_text())
+    options = {"--records": RECORDS, "--positions": POSITIONS, "--stores": ",".join(STORES)}
+    return printed_and_found("fault_table.py", out, options, timeout_s=60)
 
 
 @pytest.fixture

@@ -1,12 +1,8 @@
 """The money table tells an account that holds from one that does not; the real command, few prompts."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
-from tests.house import ROOT
+from tests.benchmarks.tables import printed_and_found
 
 PROMPTS, IN_FLIGHT = 48, 6
 NAIVE = "tests.benchmarks.naive_runner"
@@ -23,19 +19,8 @@ def command(tmp_path_factory):
         "--latency-ms": 120,
         "--seeds": 5,
         "--runners": ",".join(RUNNERS),
-        "--json": out,
     }
-    words = [str(word) for pair in options.items() for word in pair]
-    ran = subprocess.run(
-        [sys.executable, "benchmarks/money_table.py", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout, json.loads(out.read_text())
+    return printed_and_found("money_table.py", out, options, timeout_s=100)
 
 
 @pytest.fixture
