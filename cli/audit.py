@@ -62,10 +62,8 @@ def audit_command(
     else:
         state, live = _read(directory, at)
     if by == PROMPT and top is None and not (csv or json):
-        shown: int | None = MOST_PROMPTS
-    else:
-        shown = top
-    report = _report(state, directory, live=live, prompts=by == PROMPT, top=shown)
+        top = MOST_PROMPTS
+    report = _report(state, directory, live=live, prompts=by == PROMPT, top=top)
     if json:
         output.as_json(report)
     elif csv:

@@ -13,7 +13,7 @@ from eventlog.events import Event, PlannedRow, PromptsPlanned, Recorded
 from eventlog.storage import LogReader, lock_holder
 from projections import Attempt, RowSource, RunState, fold_log, loads_lenient, prompt_text, unit_name
 
-from ..caps import caps_now, check_caps
+from ..caps import caps_now
 from ..errors import UsageFault
 from ..estimate import NOTHING, Estimate, estimate, total
 from ..prices import Price
@@ -21,7 +21,7 @@ from . import opening
 from .briefs import Briefs, image_of, safe_to_repeat
 from .cap_outlook import CapOutlook, CapWatch
 from .decide import reason_to_supersede
-from .endpoint import check_endpoint, choose_model, price_of
+from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
 from .options import Options, check_run_name, resolve
 from .outlook import outlook_of
 from .settings import Settings, settings_from_record
@@ -172,14 +172,7 @@ class _Thinker:
             UsageFault: a cap that could not be held.
         """
         if self._caps and self.units:
-            check_caps(
-                self._caps,
-                self._price,
-                model=self._settings.model,
-                max_tokens=self._settings.max_tokens,
-                unknown_price=self._settings.unknown_price,
-                extra_body=self._settings.extra_body or (),
-            )
+            check_caps_hold(self._caps, self._settings, self._price)
         rows = [row for _, _, row in sorted(self._dearest, reverse=True)]
         caps = self._watch.verdicts(self._bounds)
         return DryRun(

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from ..caps import check_caps
 from ..effects.llm import Endpoint, LlmClient
 from ..effects.local_model import LocalModel, explain_missing
 from ..errors import UsageFault
@@ -51,6 +52,22 @@ def price_of(settings: Settings) -> Price | None:
     tier = (settings.extra_body or {}).get("service_tier")
     known = tier if isinstance(tier, str) else None
     return prices.price_for(settings.model, settings.base_url, service_tier=known)
+
+
+def check_caps_hold(caps: Mapping[str, int], settings: Settings, price: Price | None) -> None:
+    """Refuse caps that could not be held with these settings at this price.
+
+    Raises:
+        UsageFault: with what to do.
+    """
+    check_caps(
+        caps,
+        price,
+        model=settings.model,
+        max_tokens=settings.max_tokens,
+        unknown_price=settings.unknown_price,
+        extra_body=settings.extra_body or (),
+    )
 
 
 def client_for(settings: Settings, environment: Mapping[str, str]) -> LlmClient:

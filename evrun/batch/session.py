@@ -14,13 +14,13 @@ from eventlog.events import Event, SettingsChanged
 from eventlog.storage import LogWriter
 from projections import Views, open_views
 
-from ..caps import caps_now, check_caps
+from ..caps import caps_now
 from ..effects.memory import suit_many_small_objects
 from ..effects.signals import watch_signals
 from ..errors import Stopped, UsageFault, leaf
 from . import opening
 from .control import Control, Ending
-from .endpoint import check_endpoint, choose_model, price_of
+from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
 from .options import Options, check_run_name, resolve
 from .plan import Comparison, Scan
 from .settings import Settings, settings_from_record
@@ -145,14 +145,7 @@ class _Session:
         """Refuse what no cap could hold. The table of prices is read in a thread: it takes a while."""
         if caps:
             price = await to_thread.run_sync(price_of, settings)
-            check_caps(
-                caps,
-                price,
-                model=settings.model,
-                max_tokens=settings.max_tokens,
-                unknown_price=settings.unknown_price,
-                extra_body=settings.extra_body or (),
-            )
+            check_caps_hold(caps, settings, price)
 
     async def _scan(self, path: Path, settings: Settings) -> Scan:
         return await to_thread.run_sync(
