@@ -28,10 +28,20 @@ RequireReasoning = Annotated[
     Option("--require-reasoning/--keep-all", help="Set aside what shows no reasoning.  [require]"),
 ]
 
+UnknownTools = Annotated[
+    str | None,
+    Option(help="Trajectories that call tools there are not: discard or keep.  [as reasoning]"),
+]
+Judge = Annotated[str | None, Option(metavar="FILE.py:F|llm:RUBRIC", help="Gives each kept row a score.")]
+MinScore = Annotated[float | None, Option(help="Set aside what the judge scores lower.")]
+
 # Whom to ask.
 Model = Annotated[str | None, Option(help="The model; 'local' is the embedded one.")]
 BaseUrl = Annotated[str | None, Option(help="An OpenAI-compatible endpoint.  [OPENAI_BASE_URL]")]
 ApiKeyEnv = Annotated[str | None, Option(help="The variable that holds the key.  [OPENAI_API_KEY]")]
+Api = Annotated[str | None, Option(help="openai or anthropic: the endpoint's dialect.  [openai]")]
+Header = Annotated[list[str] | None, Option(metavar="NAME=VALUE", help="Sent; $VAR is read at the start.")]
+Stream = Annotated[bool | None, Option("--stream/--no-stream", help="Ask for answers piece by piece.")]
 ApiKey = Annotated[str | None, Option(hidden=True)]
 Price = Annotated[list[str] | None, Option(metavar="MODEL=IN,OUT[,CACHED]", help="USD per million tokens.")]
 ProvidersAllowed = Annotated[str | None, Option(metavar="A,B", help="OpenRouter: only these.")]
@@ -54,12 +64,20 @@ TopP = Annotated[float | None, Option(help="Sent as it is.")]
 Seed = Annotated[int | None, Option(help="Sent with each request; also draws the toolsets.")]
 ReasoningEffort = Annotated[str | None, Option(help="none, minimal, low, medium, high, xhigh, max or ultra.")]
 ReasoningDisabled = Annotated[bool | None, Option("--reasoning-disabled", help="Ask for no reasoning.")]
+ResponseFormat = Annotated[
+    str | None, Option(metavar="text|json_object|FILE", help="FILE: a JSON schema that answers must fit.")
+]
+ToolChoice = Annotated[str | None, Option(help="auto, none, required or a tool's name.")]
 ExtraBody = Annotated[str | None, Option(metavar="JSON", help="Merged into each request.")]
+Template = Annotated[str | None, Option(help="Builds the prompt from a row's fields.  [{prompt}]")]
 SystemPrompt = Annotated[str | None, Option(help="Sent, and kept in trajectories.")]
 EphemeralSystemPrompt = Annotated[str | None, Option(help="Sent, never in trajectories.")]
 PrefillMessagesFile = Annotated[Path | None, Option(help="JSON messages: sent, never in trajectories.")]
 Distribution = Annotated[str | None, Option(help="Toolsets are drawn from it.  [default]")]
 Toolsets = Annotated[str | None, Option(metavar="A,B|none", help="These toolsets, nothing drawn.")]
+Tools = Annotated[list[str] | None, Option(metavar="FILE.py", help="Tools of your own: a toolset each.")]
+McpConfig = Annotated[Path | None, Option(help="JSON that names MCP servers: a toolset each.")]
+WebAllow = Annotated[str | None, Option(metavar="HOST,…", help="The hosts that web_fetch may ask.")]
 ListDistributions = Annotated[bool, Option("--list-distributions", help="Show them and exit.")]
 
 # How hard to try.
@@ -68,6 +86,8 @@ MaxTurns = Annotated[int | None, Option(help="Model calls per prompt.  [10]")]
 Retries = Annotated[int | None, Option(help="Repeats of a call that failed.  [4]")]
 PromptTimeout = Annotated[float | None, Option(help="Seconds for one prompt.  [600]")]
 RequestTimeout = Annotated[float | None, Option(help="Seconds for one request.  [120]")]
+Rpm = Annotated[int | None, Option(help="At most so many requests a minute.")]
+Tpm = Annotated[int | None, Option(help="At most so many tokens a minute.")]
 
 # What to show.
 DryRun = Annotated[bool, Option("--dry-run", help="Check and estimate; spend and write nothing.")]
@@ -76,7 +96,8 @@ LogPrefixChars = Annotated[int, Option(help="Length of the previews of --verbose
 Quiet = Annotated[bool, Option("--quiet", help="No progress.")]
 
 _AS_GIVEN = (
-    "batch_size", "samples", "model", "base_url", "api_key_env", "concurrency", "max_turns", "max_tokens",
+    "batch_size", "samples", "template", "judge", "min_score", "unknown_tools", "api", "stream",
+    "tool_choice", "tools", "rpm", "tpm", "model", "base_url", "api_key_env", "concurrency", "max_turns", "max_tokens",
     "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled", "system_prompt",
     "ephemeral_system_prompt", "distribution", "require_reasoning", "retries", "prompt_timeout",
     "request_timeout", "provider_sort", "unknown_price",
@@ -95,6 +116,10 @@ def options_of(asked: dict[str, Any]) -> Options:
         given[name] = _names(asked[name])
     # In Hermes 0 means all of them.
     given["max_samples"] = asked["max_samples"] or None
+    given["headers"] = _headers(asked["header"])
+    given["web_allow"] = _names(asked["web_allow"])
+    given["mcp_config"] = None if asked["mcp_config"] is None else str(asked["mcp_config"])
+    given["response_format"] = _response_format(asked["response_format"])
     given["extra_body"] = _json_object("extra-body", asked["extra_body"])
     given["toolsets"] = [] if asked["toolsets"] == "none" else _names(asked["toolsets"])
     given["prices"] = asked["price"] or None
@@ -136,6 +161,35 @@ def _names(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _headers(given: list[str] | None) -> dict[str, str] | None:
+    if given is None:
+        return None
+    pairs = [text.partition("=") for text in given]
+    for (name, equals, _), text in zip(pairs, given, strict=True):
+        if not equals or not name.strip():
+            raise UsageFault(f"--header {text.partition('=')[0]!r}: expected NAME=VALUE")
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def _response_format(text: str | None) -> dict[str, Any] | None:
+    """As OpenAI's API takes it; a JSON schema is read now, because a run must not depend on its file."""
+    if text is None:
+        return None
+    if text in {"text", "json_object"}:
+        return {"type": text}
+    try:
+        schema = text if text.lstrip().startswith("{") else Path(text).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageFault(
+            f"--response-format {text}: {error}", hint="give text, json_object, or the path of a JSON schema"
+        ) from error
+    value = _json_object("response-format", schema)
+    assert value is not None
+    if value.get("type") in {"text", "json_object", "json_schema"}:
+        return value
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": value, "strict": True}}
 
 
 def _json_object(option: str, text: str | None) -> dict[str, Any] | None:

@@ -18,7 +18,15 @@ from ..errors import UsageFault
 from ..prices import parse_price
 from ..tools.distributions import percents
 from ..tools.toolsets import BUILT_IN
-from .settings import PROVIDER_SORTS, REASONING_EFFORTS, UNKNOWN_PRICE, Settings, settings_record
+from .settings import (
+    APIS,
+    PROVIDER_SORTS,
+    REASONING_EFFORTS,
+    UNKNOWN_PRICE,
+    UNKNOWN_TOOLS,
+    Settings,
+    settings_record,
+)
 
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 LOCAL_MODEL = "local"
@@ -155,7 +163,7 @@ def _check_recordable(settings: Settings) -> None:
 
 def _check_numbers(settings: Settings) -> None:
     whole = {name: getattr(settings, name) for name in ("batch_size", "samples", "concurrency", "max_turns")}
-    whole |= {name: getattr(settings, name) for name in ("max_tokens", "max_samples")}
+    whole |= {name: getattr(settings, name) for name in ("max_tokens", "max_samples", "rpm", "tpm")}
     for name, value in whole.items():
         if value is not None and value < 1:
             raise UsageFault(f"--{name.replace('_', '-')} {value}: expected a whole number of at least 1")
@@ -178,6 +186,8 @@ def _check_choices(settings: Settings) -> None:
     _check_choice("reasoning-effort", settings.reasoning_effort, REASONING_EFFORTS)
     _check_choice("provider-sort", settings.provider_sort, PROVIDER_SORTS)
     _check_choice("unknown-price", settings.unknown_price, UNKNOWN_PRICE)
+    _check_choice("api", settings.api, APIS)
+    _check_choice("unknown-tools", settings.unknown_tools, UNKNOWN_TOOLS)
     for name in EVRUN_SETS:
         if name in (settings.extra_body or {}):
             raise UsageFault(f"--extra-body {name}: evrun sets this itself", hint="leave it out")

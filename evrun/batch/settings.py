@@ -11,13 +11,18 @@ import msgspec
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 UNKNOWN_PRICE = ("refuse", "allow")
 PROVIDER_SORTS = ("price", "throughput", "latency")
+APIS = ("openai", "anthropic")
+UNKNOWN_TOOLS = ("discard", "keep")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that decides how a batch run goes; durations are in seconds.
 
     `base_url` is null for the embedded model, whose port is new in each session. `toolsets` null means:
-    drawn from `distribution`.
+    drawn from `distribution`. `headers` hold no secrets: a value that begins with ``$`` names a variable of
+    the environment. `tools` are paths of Python files, `mcp_config` is one of a JSON file, `web_allow` names
+    the hosts that may be fetched from (null: all that are public). `unknown_tools` null means: discard
+    where reasoning is required, else keep. `rpm` and `tpm` are requests and tokens per minute.
     """
 
     dataset: str
@@ -30,9 +35,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ephemeral_system_prompt: str | None = None
     prefill: list[dict[str, Any]] | None = None
     agent: str = "chat"
+    judge: str | None = None
+    min_score: float | None = None
     model: str
     base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
+    api: str = "openai"
+    headers: dict[str, str] | None = None
+    stream: bool = False
     max_turns: int = 10
     max_tokens: int | None = None
     temperature: float | None = None
@@ -40,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: int | None = None
     reasoning_effort: str | None = None
     reasoning_disabled: bool = False
+    response_format: dict[str, Any] | None = None
+    tool_choice: str | None = None
     extra_body: dict[str, Any] | None = None
     providers_allowed: list[str] | None = None
     providers_ignored: list[str] | None = None
@@ -47,11 +59,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     provider_sort: str | None = None
     distribution: str = "default"
     toolsets: list[str] | None = None
+    tools: list[str] = []
+    mcp_config: str | None = None
+    web_allow: list[str] | None = None
     require_reasoning: bool = True
+    unknown_tools: str | None = None
     concurrency: int = 8
     retries: int = 4
     prompt_timeout: float = 600.0
     request_timeout: float = 120.0
+    rpm: int | None = None
+    tpm: int | None = None
     prices: list[str] = []
     unknown_price: str = "refuse"
 
@@ -61,8 +79,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 OPERATIONAL = frozenset(
     {
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
-        "require_reasoning", "concurrency", "retries", "prompt_timeout", "request_timeout", "prices",
-        "unknown_price",
+        "require_reasoning", "unknown_tools", "min_score", "concurrency", "retries", "prompt_timeout",
+        "request_timeout", "rpm", "tpm", "prices", "unknown_price",
     }
 )  # fmt: skip
 
