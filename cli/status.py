@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from eventlog.storage import LogReader, lock_holder
-from projections import fold_log, status_report
+from projections import status_report
 
 from . import output
 from .output import JsonFlag
-from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
+from .reading import read_run
+from .runs import DATA, OutputDirectory, RunArgument
 
 
 def status_command(run: RunArgument, *, output_dir: OutputDirectory = DATA, json: JsonFlag = False) -> int:
@@ -21,21 +21,15 @@ def status_command(run: RunArgument, *, output_dir: OutputDirectory = DATA, json
 
 
 def read_status(run: str, output_dir: Any = DATA) -> dict[str, Any]:
-    """The report, made from what is durable now.
-
-    Whether the run is held is asked before the log is read: a run that ends in between is shown as running,
-    with its last event, never as interrupted.
-    """
-    directory = find_run(run, output_dir)
-    holder = lock_holder(log_of(directory))
-    reader = LogReader.open(log_of(directory))
-    try:
-        end = reader.end
-        state = fold_log(reader, end.sequence)
-    finally:
-        reader.close()
-    name = state.batch.run or directory.resolve().name
-    return status_report(state, run=name, dir=str(directory), holder=holder, chain=end.chain.hex())
+    """The report, made from what is durable now."""
+    reading = read_run(run, output_dir)
+    return status_report(
+        reading.state,
+        run=reading.name,
+        dir=str(reading.directory),
+        holder=reading.holder,
+        chain=reading.end.chain.hex(),
+    )
 
 
 def show(report: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from .materialize import FileCheck, Views, check, open_views, rebuild
 from .messages import Message, attempt_messages, prompt_text, request_messages, row_messages
 from .money import cap_amount, usd
 from .outcomes import by_prompt, settled_by_outcome
+from .render_statistics import statistics
 from .rows_source import RowSource
 from .sharegpt import render_conversation
 from .sharegpt_parse import parse_conversation
@@ -69,6 +70,7 @@ __all__ = [
     "sequence_at",
     "settled_by_outcome",
     "state_name",
+    "statistics",
     "status_report",
     "tool_succeeded",
     "unit_name",

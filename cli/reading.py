@@ -1,0 +1,40 @@
+"""A run as it is now: its directory, who holds it, and the state that its durable events add up to."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from eventlog.storage import LogReader, Position, lock_holder
+from projections import RunState, fold_log
+
+from .runs import DATA, find_run, log_of
+
+
+class Reading(NamedTuple):
+    """What was read; `holder` is what the process that holds the run says of itself, null where none does."""
+
+    directory: Path
+    holder: dict[str, str] | None
+    state: RunState
+    end: Position
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.state.batch.run or self.directory.resolve().name
+
+
+def read_run(run: str, output_dir: Path = DATA) -> Reading:
+    """Find a run and read it.
+
+    Whether it is held is asked before the log is read: a run that ends in between is shown as running, with
+    its last event, never as interrupted.
+    """
+    return read_directory(find_run(run, output_dir))
+
+
+def read_directory(directory: Path) -> Reading:
+    """As `read_run`, of a run's directory."""
+    holder = lock_holder(log_of(directory))
+    with LogReader.open(log_of(directory)) as reader:
+        end = reader.end
+        return Reading(directory, holder, fold_log(reader, end.sequence), end)
