@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
     "status": "Show how far a run is, also while it is going on.",
     "audit": "Show what a run cost, settled and in doubt, and the checks.",
+    "stats": "Show the whole run in numbers, and what they advise.",
     "events": "List the events of a run's log, or follow them.",
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",
