@@ -33,6 +33,7 @@ from eventlog.events import (
     ToolStarted,
     TrajectoryCompleted,
     TrajectoryDiscarded,
+    TrajectoryImported,
     TrajectoryRestored,
 )
 
@@ -42,7 +43,7 @@ from .run_facts import RunFacts
 from .tally import Tally
 from .units import DISCARDED, ENDED, FAILED, KEPT, OPEN, OUTCOMES, PENDING, WITHDRAWN, Unit, unit_name
 
-_Boundary = TrajectoryCompleted | TrajectoryDiscarded | PromptFailed
+_Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed
 
 
 class BatchState(RunFacts):
@@ -241,6 +242,12 @@ class BatchState(RunFacts):
     def _failed(self, record: Recorded, event: PromptFailed) -> None:
         self._ended(record, event, FAILED, event.error_class)
 
+    def _imported(self, record: Recorded, event: TrajectoryImported) -> None:
+        if event.outcome not in ENDED:
+            self.unexplained += 1
+        elif self._ended(record, event, event.outcome, event.reason) and event.outcome == KEPT:
+            self.kept.add(event.counts)
+
     def _ended(self, record: Recorded, event: _Boundary, outcome: str, reason: str | None) -> bool:
         unit = self.units.get(event.unit)
         if unit is None or not unit.may_end(event.attempt):
@@ -299,6 +306,7 @@ class BatchState(RunFacts):
         TrajectoryCompleted: _completed,
         TrajectoryDiscarded: _discarded,
         TrajectoryRestored: _restored,
+        TrajectoryImported: _imported,
         PromptFailed: _failed,
         BudgetExhausted: RunFacts.budget_exhausted,
     }

@@ -10,11 +10,13 @@ from eventlog.events import (
     SettingsChanged,
     TrajectoryCompleted,
     TrajectoryDiscarded,
+    TrajectoryImported,
     TrajectoryRestored,
 )
 
 from .batch import BatchState
 from .conversation import Attempt
+from .imported import imported_row
 from .load import Log
 from .render_rows import Frame, Place, discarded_row, failed_row, kept_row
 from .rows_source import RowSource
@@ -22,7 +24,7 @@ from .state import RunState
 from .units import KEPT, Unit
 from .view_names import row_file
 
-_Boundary = TrajectoryCompleted | TrajectoryDiscarded | PromptFailed
+_Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed
 
 
 class Row(NamedTuple):
@@ -80,6 +82,8 @@ class RowStream:
             self._frame = Frame(self.state.batch.settings, self.state.batch.toolsets)
         row = self._rows.bytes_of(unit)
         place = Place(event.unit, unit.index, unit.batch, unit.sample, row, record.time_ns)
+        if isinstance(event, TrajectoryImported):
+            return imported_row(place, event, unit)
         if isinstance(event, PromptFailed):
             return failed_row(self._frame, place, attempt, event)
         if attempt is None:
@@ -99,5 +103,5 @@ class RowStream:
                 self.stale.add(after)
 
 
-_BOUNDARIES = frozenset({TrajectoryCompleted, TrajectoryDiscarded, PromptFailed})
+_BOUNDARIES = frozenset({TrajectoryCompleted, TrajectoryDiscarded, TrajectoryImported, PromptFailed})
 _REVISIONS = frozenset({PromptStarted, TrajectoryRestored})

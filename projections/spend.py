@@ -34,6 +34,7 @@ from eventlog.events import (
     ToolStarted,
     TrajectoryCompleted,
     TrajectoryDiscarded,
+    TrajectoryImported,
     TrajectoryRestored,
 )
 
@@ -289,7 +290,7 @@ class Ledger:
             AttemptSuperseded, BudgetExhausted, PromptFailed, PromptStarted,
             PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, RunStarted, SessionClosed,
             SessionOpened, SettingsChanged, ToolFinished, ToolStarted, TrajectoryCompleted,
-            TrajectoryDiscarded, TrajectoryRestored,
+            TrajectoryDiscarded, TrajectoryImported, TrajectoryRestored,
         ],
     )  # fmt: skip
 

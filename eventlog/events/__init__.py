@@ -16,6 +16,7 @@ from .batch import (
     ToolStarted,
     TrajectoryCompleted,
     TrajectoryDiscarded,
+    TrajectoryImported,
     TrajectoryRestored,
 )
 from .codec import EVENT_TYPES, decode_event, encode_event, event_type
@@ -62,6 +63,7 @@ __all__ = [
     "ToolStarted",
     "TrajectoryCompleted",
     "TrajectoryDiscarded",
+    "TrajectoryImported",
     "TrajectoryRestored",
     "Usage",
     "decode_event",

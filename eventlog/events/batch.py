@@ -164,6 +164,24 @@ class TrajectoryRestored(Event, frozen=True, gc=False):
     counts: Counts
 
 
+class TrajectoryImported(Event, frozen=True, gc=False):
+    """A boundary: the unit ended elsewhere, in another program's run, and no call of this run belongs to it.
+
+    `row` is that program's row, to the byte; empty where all that is known is that the prompt was done.
+    `outcome` is "kept", "discarded" or "failed", and `reason` the rule or the class of the failure. `source`
+    and `line` (from 1, null for no line) say where it stood.
+    """
+
+    unit: str
+    attempt: int
+    outcome: str
+    reason: str | None
+    counts: Counts
+    row: bytes
+    source: str
+    line: int | None
+
+
 class PromptFailed(Event, frozen=True, gc=False):
     """A boundary: the unit ended without a trajectory; `message` is the cause, verbatim where it is short."""
 

@@ -31,6 +31,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     batch.TrajectoryCompleted,
     batch.TrajectoryDiscarded,
     batch.TrajectoryRestored,
+    batch.TrajectoryImported,
     batch.PromptFailed,
     spend.BudgetReserved,
     spend.BudgetSpent,

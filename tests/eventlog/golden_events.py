@@ -33,6 +33,7 @@ from eventlog.events import (
     ToolStarted,
     TrajectoryCompleted,
     TrajectoryDiscarded,
+    TrajectoryImported,
     TrajectoryRestored,
     Usage,
 )
@@ -115,6 +116,16 @@ EXAMPLES: dict[str, Event] = {
         reason="no_reasoning",
     ),
     "TrajectoryRestored 1": TrajectoryRestored(unit=UNIT, kept=True, reason=None, counts=COUNTS),
+    "TrajectoryImported 1": TrajectoryImported(
+        UNIT,
+        attempt=1,
+        outcome="discarded",
+        reason="no_reasoning",
+        counts=COUNTS,
+        row='{"prompt_index": 6, "discarded": "no_reasoning", "prompt": "é"}'.encode(),
+        source="batch_0.jsonl",
+        line=None,
+    ),
     "PromptFailed 1": PromptFailed(
         UNIT, attempt=4, error_class="timeout", message="no answer in 120 s", status=None, retryable=True
     ),
