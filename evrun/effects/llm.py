@@ -21,6 +21,7 @@ from .clock import monotonic
 from .llm_endpoint import Endpoint
 from .llm_failures import failure_of
 from .llm_outcomes import Answered, Lost, NotSent
+from .llm_stream import from_stream
 
 __all__ = ["Answered", "Endpoint", "LlmClient", "Lost", "NotSent"]
 
@@ -46,8 +47,9 @@ _KEPT_PREFIXES = (b"x-ratelimit-", b"ratelimit", b"anthropic-ratelimit-")
 class LlmClient:
     """Sends requests to one endpoint.
 
-    `connections` bounds what is in flight; `timeout_s` is the deadline of `models`. `transport` stands in for
-    the real one in tests.
+    `connections` bounds what is in flight; `timeout_s` is the deadline of `models`. With `stream` the bodies
+    ask for their answers piece by piece: what comes is put together again. `transport` stands in for the real
+    one in tests.
     """
 
     def __init__(
@@ -56,13 +58,15 @@ class LlmClient:
         *,
         connections: int,
         timeout_s: float,
+        stream: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._connections = connections
         self._timeout_s = timeout_s
-        self._url = httpx.URL(endpoint.url("chat/completions"))
-        self._headers = _request_headers(endpoint, self._url)
+        self._stream = stream
+        self._url = httpx.URL(endpoint.url(endpoint.path))
+        self._headers = _request_headers(endpoint, self._url, stream=stream)
         self._given = transport
         self._transport: httpx.AsyncBaseTransport | None = None
 
@@ -80,14 +84,14 @@ class LlmClient:
     async def complete(
         self, body: bytes, *, idempotency_key: str, timeout_s: float
     ) -> Answered | NotSent | Lost:
-        """POST one chat completion request, once.
+        """POST one request for an answer, once.
 
         Every outcome is a value; only a cancellation is raised. The whole exchange, from waiting for a
-        connection to the last byte, takes at most `timeout_s`.
+        connection to the last byte, takes at most `timeout_s`, also where the answer is streamed.
         """
         request = _post(self._url, self._headers, body, _timeouts(timeout_s))
         request.headers["idempotency-key"] = idempotency_key
-        return await self._exchange(request, timeout_s)
+        return await self._exchange(request, timeout_s, stream=self._stream)
 
     async def models(self) -> list[str]:
         """The names of the models that the endpoint lists.
@@ -109,33 +113,61 @@ class LlmClient:
             raise RunFailed(f"{url}: the answer is no list of models", "name the model with --model")
         return names
 
-    async def _exchange(self, request: httpx.Request, timeout_s: float) -> Answered | NotSent | Lost:
+    async def _exchange(
+        self, request: httpx.Request, timeout_s: float, *, stream: bool = False
+    ) -> Answered | NotSent | Lost:
         transport = self._transport
         assert transport is not None, "LlmClient is used inside `async with`"
         started = monotonic()
+        pieces: list[bytes] = []
+        response: httpx.Response | None = None
+        failure: Exception | None = None
         try:
             async with asyncio.timeout(timeout_s):
                 response = await transport.handle_async_request(request)
                 headers = _kept(response.headers.raw)
-                body = await _read(response, encoded="content-encoding" in headers)
+                whole = await _read(response, pieces, encoded="content-encoding" in headers)
         except Exception as error:  # noqa: BLE001  # an unknown error may have cost money: it is an outcome too
-            failure = failure_of(error, _ms_since(started))
-            return msgspec.structs.replace(failure, message=self._clean(failure.message))
-        if body is None:
+            failure = error
+        if failure is not None:
+            lost = self._failed(failure, started)
+            if not stream or response is None or isinstance(lost, NotSent):
+                return lost
+            return self._assembled(response, pieces, started, lost)
+        if not whole:
             return Lost("too_large", f"the answer is larger than {LARGEST_BODY} bytes", _ms_since(started))
-        return Answered(response.status_code, body, headers, _ms_since(started))
+        assert response is not None
+        if stream:
+            return self._assembled(response, pieces, started, None)
+        return Answered(response.status_code, b"".join(pieces), headers, _ms_since(started))
+
+    def _failed(self, error: Exception, started: float) -> NotSent | Lost:
+        failure = failure_of(error, _ms_since(started))
+        return msgspec.structs.replace(failure, message=self._clean(failure.message))
+
+    def _assembled(
+        self, response: httpx.Response, pieces: list[bytes], started: float, lost: Lost | None
+    ) -> Answered | Lost:
+        """A stream as one answer, from all of its pieces or from those that came before it was lost."""
+        headers, body = _kept(response.headers.raw), b"".join(pieces)
+        try:
+            return from_stream(Answered(response.status_code, body, headers, _ms_since(started)), lost)
+        except Exception as error:  # noqa: BLE001  # as above: whatever is odd about it, it was sent
+            words = self._clean(f"the stream cannot be read: {error}")
+            return lost or Lost("decoding", words, _ms_since(started))
 
     def _clean(self, message: str) -> str:
         """A message for the log: short, and without the key, should a server or a library repeat it."""
-        key = self._endpoint.api_key
-        return (message.replace(key, "<API key>") if key else message)[:LONGEST_MESSAGE]
+        for name, secret in self._endpoint.secrets().items():
+            message = message.replace(secret, f"<{name}>")
+        return message[:LONGEST_MESSAGE]
 
 
-def _request_headers(endpoint: Endpoint, url: httpx.URL) -> httpx.Headers:
+def _request_headers(endpoint: Endpoint, url: httpx.URL, *, stream: bool) -> httpx.Headers:
     """The headers of every request, encoded once."""
     ours = {
         "host": url.netloc.decode("ascii"),
-        "accept": "application/json",
+        "accept": "text/event-stream, application/json" if stream else "application/json",
         "accept-encoding": "gzip, deflate",
         "content-type": "application/json",
         "user-agent": "evrun",
@@ -204,9 +236,8 @@ class _InPieces(httpx.AsyncByteStream):
             yield self._body[start : start + CHUNK]
 
 
-async def _read(response: httpx.Response, *, encoded: bool) -> bytes | None:
-    """The whole body, or null when it is too large."""
-    pieces: list[bytes] = []
+async def _read(response: httpx.Response, pieces: list[bytes], *, encoded: bool) -> bool:
+    """Read the body into `pieces`; false when it is too large."""
     size = 0
     try:
         stream = response.stream
@@ -215,10 +246,10 @@ async def _read(response: httpx.Response, *, encoded: bool) -> bytes | None:
             pieces.append(piece)
             size += len(piece)
             if size > LARGEST_BODY:
-                return None
+                return False
     finally:
         await response.aclose()
-    return b"".join(pieces)
+    return True
 
 
 def _kept(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -10,21 +10,28 @@ from ..errors import UsageFault
 
 # Set by the client itself, for every request.
 _OWN_HEADERS = frozenset(
-    {"host", "content-length", "transfer-encoding", "content-type", "connection", "idempotency-key"}
-)
+    {
+        "host", "content-length", "transfer-encoding", "content-type", "connection", "idempotency-key",
+        "accept", "accept-encoding", "expect",
+    }
+)  # fmt: skip
+ANTHROPIC_VERSION = "2023-06-01"
+_PATHS = {"openai": "chat/completions", "anthropic": "messages"}
+_SHORTEST_SECRET = 8
 _EXAMPLE = "for example http://127.0.0.1:8080/v1"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """An OpenAI-compatible endpoint.
+    """An endpoint of one of two dialects, `api`: "openai" (chat completions) or "anthropic" (Messages).
 
-    `base_url` is what comes before ``/chat/completions``; `api_key` goes into the Authorization header and
-    nowhere else; `headers` are sent with every request.
+    `base_url` is what comes before ``/chat/completions`` or ``/messages``; `api_key` goes into the header
+    that the dialect has for it and nowhere else; `headers` are sent with every request.
     """
 
     base_url: str
     api_key: str | None = None
     headers: dict[str, str] = {}
+    api: str = "openai"
 
     def __repr__(self) -> str:
         """Without the key, and without the values of headers, which may be keys too."""
@@ -35,6 +42,16 @@ class Endpoint(msgspec.Struct, frozen=True):
         """The same for rich's tracebacks, which would show every field."""
         key = None if self.api_key is None else "<hidden>"
         return [("base_url", self.base_url), ("api_key", key), ("headers", sorted(self.headers))]
+
+    @property
+    def path(self) -> str:
+        """Where answers are asked for, below the address."""
+        return _PATHS[self.api]
+
+    def secrets(self) -> dict[str, str]:
+        """What no message may repeat, by a name that may be shown: the key, and the values of headers."""
+        long = {f"header {n}": value for n, value in self.headers.items() if len(value) >= _SHORTEST_SECRET}
+        return {**({"API key": self.api_key} if self.api_key else {}), **long}
 
     def url(self, path: str) -> str:
         """The address of one of the endpoint's paths, such as ``chat/completions``.
@@ -64,19 +81,23 @@ class Endpoint(msgspec.Struct, frozen=True):
         """
         names = {name.lower() for name in self.headers}
         for name, value in self.headers.items():
-            if name.lower() in _OWN_HEADERS:
+            if name.lower() in _OWN_HEADERS or (self.api == "anthropic" and name.lower() == _VERSION_HEADER):
                 raise UsageFault(f"--header {name}: evrun sets this header itself", "leave it out")
             if not _sendable(value) or not _is_token(name):
                 raise UsageFault(f"--header {name!r}: not a header that HTTP can carry", _PRINTABLE)
+        ours = {_VERSION_HEADER: ANTHROPIC_VERSION} if self.api == "anthropic" else {}
         if self.api_key is None:
-            return dict(self.headers)
-        if "authorization" in names:
-            raise UsageFault("--header Authorization: there is an API key already", "give one of the two")
+            return {**self.headers, **ours}
+        own = "x-api-key" if self.api == "anthropic" else "authorization"
+        if own in names:
+            raise UsageFault(f"--header {own}: there is an API key already", "give one of the two")
         if not self.api_key or not _sendable(self.api_key) or " " in self.api_key:
             raise UsageFault("the API key holds a space, a line break or no character at all", _PRINTABLE)
-        return {**self.headers, "authorization": f"Bearer {self.api_key}"}
+        key = self.api_key if self.api == "anthropic" else f"Bearer {self.api_key}"
+        return {**self.headers, **ours, own: key}
 
 
+_VERSION_HEADER = "anthropic-version"
 _PRINTABLE = "only printable ASCII can be sent; look for a line break at its end"
 
 
@@ -98,10 +119,11 @@ def _checked(base_url: str) -> SplitResult:
         raise UsageFault(f"--base-url {base_url!r} must begin with http:// or https://, {found}", _EXAMPLE)
     if not parts.hostname or port == 0 or parts.fragment or any(c.isspace() for c in base_url):
         raise UsageFault(f"--base-url {base_url!r} is no address of an endpoint", _EXAMPLE)
-    if parts.path.rstrip("/").endswith("/chat/completions"):
-        shorter = parts.path.rstrip("/").removesuffix("/chat/completions")
-        wanted = urlunsplit(parts._replace(path=shorter))
-        raise UsageFault(f"--base-url {base_url!r} ends in /chat/completions", f"give {wanted}")
+    for path in _PATHS.values():
+        shorter = parts.path.rstrip("/").removesuffix(f"/{path}")
+        if shorter != parts.path.rstrip("/"):
+            wanted = urlunsplit(parts._replace(path=shorter))
+            raise UsageFault(f"--base-url {base_url!r} ends in /{path}", f"give {wanted}")
     return parts
 
 
