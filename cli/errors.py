@@ -20,6 +20,8 @@ import typer
 from eventlog.errors import EventError, EventLogError, LogLocked, LogRefused, Problem
 from evrun.errors import EvrunError
 
+from .config import came_from
+
 FAILED = 1
 USAGE = 2
 INCOMPLETE = 3
@@ -100,4 +102,8 @@ def _usage(error: Exception) -> Explanation | None:
         return None
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "evrun"
-    return Explanation(" ".join(str(describe()).split()), f"`{path} --help` shows what there is", USAGE)
+    came = came_from(context, getattr(error, "param", None)) if context is not None else None
+    hint = f"`{path} --help` shows what there is"
+    return Explanation(
+        " ".join(str(describe()).split()), f"it came from {came}; {hint}" if came else hint, USAGE
+    )

@@ -12,13 +12,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from . import output
+from .config import environment, environment_defaults
 from .errors import explain
 
 COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
     "status": "Show how far a run is, also while it is going on.",
-    "audit": "Show what a run cost, settled and in doubt, and the checks.",
     "stats": "Show the whole run in numbers, and what they advise.",
+    "audit": "Show what a run cost, settled and in doubt, and the checks.",
     "events": "List the events of a run's log, or follow them.",
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",
@@ -40,6 +41,7 @@ def load_command(name: str) -> TyperCommand:
     one.command(name=name)(function)
     command = typer.main.get_command(one)
     assert isinstance(command, TyperCommand)
+    command.context_settings["default_map"] = environment_defaults(command.params, environment())
     return command
 
 

@@ -1,17 +1,20 @@
 """`evrun run`: work through a dataset of prompts, or go on with an interrupted run."""
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import typer
+
+from eventlog.storage import log_exists
 from evrun.batch import Options, Result, dry_run_sync, run_batch_sync, spool_stdin
 from evrun.tools import distribution_table, toolset_names
 from projections import result_report
 
 from . import output
 from . import run_options as o
+from .config import ConfigFile, by_precedence, environment, misspelt
 from .dry_run import as_report, show
 from .progress import Progress
 from .runs import DATA
@@ -21,8 +24,10 @@ STDIN = "-"
 
 
 def run_command(
+    context: typer.Context,
     dataset: o.Dataset = None,
     *,
+    config: ConfigFile = None,
     dataset_file: o.DatasetFile = None,
     run_name: o.RunName = "",
     output_dir: o.OutputDir = DATA,
@@ -91,14 +96,22 @@ def run_command(
 
     `evrun run DATASET --run-name NAME` begins; `evrun run --run-name NAME --resume` goes on, and needs
     nothing else. `--dry-run` sends nothing and says what it may cost. Values in [brackets] are defaults of
-    a new run. Exit codes: 0 done, 1 could not go on, 2 wrong input, 3 done but some prompts failed, 4 paused
-    by a cap or a quota, 5 the log is damaged, 6 in use, 130 and 143 ended by a signal.
+    a new run. Every option may also stand in the file of `--config`, or in the environment: `--batch-size`
+    is EVRUN_BATCH_SIZE.
+
+    Exit codes: 0 done, 1 could not go on, 2 wrong input, 3 done but some prompts failed, 4 paused by a cap
+    or a quota, 5 the log is damaged, 6 in use, 130 and 143 ended by a signal.
     """
     if list_distributions:
         return _list_distributions()
+    asked = {name: value for name, value in locals().items() if name not in {"context", "config"}}
+    there = resume and log_exists(output_dir / run_name / "log")
+    options = o.options_of(by_precedence(context, asked, recorded=there))
+    for line in misspelt(context.command.params, environment()):
+        output.note(line)
     if dry_run:
-        return _think(o.options_of(locals()), json)
-    return _run(o.options_of(locals()), Progress(quiet, log_prefix_chars if verbose else None), json)
+        return _think(options, json)
+    return _run(options, Progress(quiet, log_prefix_chars if verbose else None), json)
 
 
 def _think(options: Options, json: bool) -> int:  # noqa: FBT001 (the flag of the command line)
@@ -106,7 +119,7 @@ def _think(options: Options, json: bool) -> int:  # noqa: FBT001 (the flag of th
         if str(options.dataset) == STDIN:
             spool = Path(scratch.enter_context(TemporaryDirectory()))
             options.dataset, options.dataset_name = spool_stdin(spool), STDIN
-        found = dry_run_sync(options, dict(os.environ))
+        found = dry_run_sync(options, environment())
     if json:
         output.as_json(as_report(found, options.run_name))
     else:
@@ -118,7 +131,7 @@ def _run(options: Options, progress: Progress, json: bool) -> int:  # noqa: FBT0
     with TemporaryDirectory() as scratch, progress:
         if str(options.dataset) == STDIN:
             options.dataset, options.dataset_name = spool_stdin(Path(scratch)), STDIN
-        result: Result = run_batch_sync(options, dict(os.environ), progress)
+        result: Result = run_batch_sync(options, environment(), progress)
     report = result_report(
         result.state,
         run=options.run_name,

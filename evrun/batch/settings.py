@@ -106,3 +106,20 @@ def changes_between(before: Settings, now: Settings) -> dict[str, tuple[Any, Any
     """What differs, as ``{name: (before, now)}``."""
     old, new = settings_record(before), settings_record(now)
     return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
+
+
+def in_words(settings: Settings) -> str:
+    """The settings that are not their defaults, as one line for people; long values are cut."""
+    parts = []
+    for field in msgspec.structs.fields(Settings):
+        value = getattr(settings, field.name)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if value != default and field.name not in {"dataset", "model", "base_url"}:
+            parts.append(f"{field.name} {_short(value)}")
+    return ", ".join(parts)
+
+
+def _short(value: object, limit: int = 60) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

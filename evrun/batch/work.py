@@ -25,7 +25,7 @@ from .endpoint import open_client, price_of
 from .opening import units_to_retry
 from .options import Options
 from .runner import BatchRunner
-from .settings import Settings
+from .settings import Settings, in_words
 from .tool_calls import ToolRunner
 
 
@@ -123,6 +123,7 @@ class Work:
         await to_thread.run_sync(self.kill_tools)
         async with open_client(settings, self._environment) as client:
             self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
+            self._ui.note(f"settings: {in_words(settings) or 'the defaults'}")
             budget = self._budget(journal, views.state)
             services = Services(
                 journal,

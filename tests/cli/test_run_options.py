@@ -1,59 +1,20 @@
 """What was typed after `evrun run` becomes options, or is refused by the name of its option."""
 
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
+from cli.run import run_command
 from cli.run_options import options_of
 from evrun.errors import UsageFault
 
 
 def asked(**typed):
     """The parameters of the command, nothing typed but these."""
-    nothing = dict.fromkeys(
-        (
-            "batch_size",
-            "samples",
-            "model",
-            "base_url",
-            "api_key_env",
-            "concurrency",
-            "max_turns",
-            "max_tokens",
-            "temperature",
-            "top_p",
-            "seed",
-            "reasoning_effort",
-            "reasoning_disabled",
-            "system_prompt",
-            "ephemeral_system_prompt",
-            "distribution",
-            "require_reasoning",
-            "retries",
-            "prompt_timeout",
-            "request_timeout",
-            "provider_sort",
-            "providers_allowed",
-            "providers_ignored",
-            "providers_order",
-            "max_samples",
-            "extra_body",
-            "toolsets",
-            "price",
-            "api_key",
-            "dataset",
-            "dataset_file",
-            "prefill_messages_file",
-            "unknown_price",
-            "budget_usd",
-            "budget_tokens",
-            "budget_calls",
-            "budget_hours",
-            "prompt_budget_usd",
-        )
-    )
-    flags = dict.fromkeys(("resume", "retry_failed", "retry_discarded", "skip_bad_rows"), False)
-    return {**nothing, **flags, "run_name": "r", "output_dir": Path("data"), **typed}
+    parameters = signature(run_command).parameters
+    nothing = {name: parameters[name].default for name in parameters if name not in {"context", "config"}}
+    return {**nothing, "run_name": "r", **typed}
 
 
 def test_caps_are_taken_exactly_and_none_lifts_one():
