@@ -1,9 +1,11 @@
 """What it means: pure folds over the events, and the files people look at."""
 
 from .answer import Answer, ToolCall, normalise_usage, parse_answer, read_answer
+from .asking import prompt_text, row_messages
 from .audit import audit_report
 from .audit_caps import WARNING_PERCENTS
 from .batch import BatchState
+from .batch_lines import batch_request, is_batch_line, with_own_fields
 from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
 from .counts import count_attempt
@@ -11,7 +13,7 @@ from .jsontext import json_line, loads_lenient
 from .listing import EventLister
 from .load import fold_log, recorded, sequence_at, worked_on
 from .materialize import FileCheck, Views, check, open_views, rebuild
-from .messages import Message, attempt_messages, prompt_text, request_messages, row_messages
+from .messages import Message, attempt_messages, request_messages
 from .money import cap_amount, usd
 from .outcomes import by_prompt, settled_by_outcome
 from .render_statistics import statistics
@@ -21,6 +23,7 @@ from .sharegpt_parse import parse_conversation
 from .spend import Ledger
 from .state import RunState
 from .status import result_report, state_name, status_report
+from .templates import template_fields
 from .times import rfc3339
 from .tool_outcome import tool_succeeded
 from .units import Unit, idempotency_key, unit_name
@@ -45,12 +48,14 @@ __all__ = [
     "Views",
     "attempt_messages",
     "audit_report",
+    "batch_request",
     "by_prompt",
     "cap_amount",
     "check",
     "count_attempt",
     "fold_log",
     "idempotency_key",
+    "is_batch_line",
     "is_view",
     "json_line",
     "loads_lenient",
@@ -72,8 +77,10 @@ __all__ = [
     "state_name",
     "statistics",
     "status_report",
+    "template_fields",
     "tool_succeeded",
     "unit_name",
     "usd",
+    "with_own_fields",
     "worked_on",
 ]

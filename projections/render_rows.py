@@ -9,17 +9,19 @@ import msgspec
 
 from eventlog.events import Counts, PromptFailed, TrajectoryCompleted, TrajectoryDiscarded, Usage
 
+from .asking import row_messages
+from .batch_lines import asking_fields
 from .conversation import NO_USAGE, Attempt
 from .counts import count_attempt
 from .jsontext import clean_text, json_bytes, json_line, loads_lenient
-from .messages import Message, attempt_messages, row_messages
+from .messages import Message, attempt_messages
 from .money import usd
 from .sharegpt import render_turns, system_turn
+from .templates import PLAIN
 from .times import rfc3339
 
 NO_COUNTS = Counts(0, 0, 0, None, {})
 _SECOND = 1_000_000_000
-_NOT_METADATA = frozenset({"prompt", "messages", "conversations", "metadata"})
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -188,7 +190,8 @@ def _metadata(frame: Frame, place: Place, row: dict[str, Any]) -> dict[str, Any]
         "model": frame.model,
     }
     if len(row) > 1:
-        _add(metadata, {name: value for name, value in row.items() if name not in _NOT_METADATA})
+        shown = asking_fields(row, str(frame.settings.get("template") or PLAIN)) | {"metadata"}
+        _add(metadata, {name: value for name, value in row.items() if name not in shown})
         own = row.get("metadata")
         if own is not None:
             _add(metadata, own if isinstance(own, dict) else {"metadata": own})

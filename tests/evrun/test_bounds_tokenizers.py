@@ -15,7 +15,8 @@ from evrun.bounds import request_bound
 from evrun.effects.local_model import LocalModel
 from evrun.tools import definitions, toolset_names
 from projections.answer import ToolCall
-from projections.messages import Message, request_messages, row_messages
+from projections.asking import row_messages
+from projections.messages import Message, request_messages
 
 QWEN = get_tokenizer("qwen-7b-chat")
 TOOLS = [tool for toolset in definitions(toolset_names()).values() for tool in toolset]

@@ -56,9 +56,9 @@ REFUSED = {
     "blank user turn": (b'{"messages": [{"role": "user", "content": " "}]}', "blank prompt"),
     "unknown role": (b'{"messages": [{"role": "boss", "content": "x"}]}', "message 1: unknown role 'boss'"),
     "a turn that is no object": (b'{"conversations": ["x"]}', "message 1: not an object"),
-    "an image part": (
-        b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}',
-        "message 1: content has a part that is not text",
+    "a part that is nothing": (
+        b'{"messages": [{"role": "user", "content": [{"image_url": {"url": "x"}}]}]}',
+        "message 1: content has a part that is neither text nor an object",
     ),
     "a cut object": (b'{"prompt": "a"', "bad JSON: "),
     "single quotes": (b"{'prompt': 'a'}", "bad JSON: "),
