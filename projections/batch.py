@@ -34,10 +34,12 @@ from eventlog.events import (
     TrajectoryCompleted,
     TrajectoryDiscarded,
     TrajectoryImported,
+    TrajectoryJudged,
     TrajectoryRestored,
 )
 
 from .conversation import Attempt
+from .counts import offered, unknown_calls
 from .exhaustive import require_answers
 from .run_facts import RunFacts
 from .tally import Tally
@@ -172,6 +174,7 @@ class BatchState(RunFacts):
         self._move(unit, OPEN)
         unit.attempt = event.attempt
         unit.boundary = 0
+        unit.score, unit.unknown_tool = None, False
         self.open[event.unit] = Attempt.start(event, record.time_ns, record.session)
         self.finished_ns = None
 
@@ -193,17 +196,18 @@ class BatchState(RunFacts):
 
     def _close(self, name: str) -> None:
         attempt = self.open.pop(name, None)
-        if attempt is not None and attempt.open_turn is not None:
-            self._calls.pop(attempt.open_turn.call, None)
+        for turn in () if attempt is None else (attempt.open_turn, attempt.open_judging):
+            if turn is not None:
+                self._calls.pop(turn.call, None)
 
     def _reserved(self, _: Recorded, event: BudgetReserved) -> None:
         attempt = self.open.get(event.unit)
         if attempt is None or attempt.attempt != event.attempt:
             return
-        before = attempt.open_turn
+        for turn in (attempt.open_turn, attempt.open_judging):
+            if turn is not None:
+                self._calls.pop(turn.call, None)
         attempt.reserved(event)
-        if before is not None and attempt.open_turn is not before:
-            self._calls.pop(before.call, None)
         self._calls[event.call] = event.unit
 
     def _answered(self, _: Recorded, event: ModelAnswered) -> None:
@@ -230,14 +234,29 @@ class BatchState(RunFacts):
         if attempt is not None and attempt.attempt == event.attempt:
             attempt.tool_finished(event)
 
-    # Boundaries.
+    # Boundaries, and the score that comes with one.
+
+    def _judged(self, _: Recorded, event: TrajectoryJudged) -> None:
+        attempt, unit = self.open.get(event.unit), self.units.get(event.unit)
+        if attempt is None or unit is None or attempt.attempt != event.attempt:
+            self.unexplained += 1
+            return
+        attempt.judged(event)
+        unit.score = event.score
 
     def _completed(self, record: Recorded, event: TrajectoryCompleted) -> None:
+        self._note_unknown(event)
         if self._ended(record, event, KEPT, None):
             self.kept.add(event.counts)
 
     def _discarded(self, record: Recorded, event: TrajectoryDiscarded) -> None:
+        self._note_unknown(event)
         self._ended(record, event, DISCARDED, event.reason)
+
+    def _note_unknown(self, event: TrajectoryCompleted | TrajectoryDiscarded) -> None:
+        attempt = self.open.get(event.unit) if event.counts.tools else None
+        if attempt is not None and unknown_calls(event.counts, offered(attempt.toolsets, self.toolsets)):
+            self.units[event.unit].unknown_tool = True
 
     def _failed(self, record: Recorded, event: PromptFailed) -> None:
         self._ended(record, event, FAILED, event.error_class)
@@ -305,6 +324,7 @@ class BatchState(RunFacts):
         ToolFinished: _tool_finished,
         TrajectoryCompleted: _completed,
         TrajectoryDiscarded: _discarded,
+        TrajectoryJudged: _judged,
         TrajectoryRestored: _restored,
         TrajectoryImported: _imported,
         PromptFailed: _failed,

@@ -19,6 +19,7 @@ from eventlog.events import (
     SpendInDoubt,
     ToolFinished,
     ToolStarted,
+    TrajectoryJudged,
     Usage,
 )
 
@@ -58,9 +59,10 @@ class Attempt(msgspec.Struct, gc=False):
     """One try at one unit: its conversation so far, and what it cost.
 
     `turns` are the answered ones and at most one open one, the last. `calls` counts the conversation's
-    sends, `api_calls` those that were answered, `failures` those that gave no usable answer. Judge calls and
-    others that are not in the conversation count in the money only. A null bound or cost is not in the
-    sums; `unpriced` counts settled calls without a price, `priced` those with one.
+    sends, `api_calls` those that were answered, `failures` those that gave no usable answer. Judge calls are
+    not in the conversation and count in the money only: `judgings` holds them, as turns of their own. A null
+    bound or cost is not in the sums; `unpriced` counts settled calls without a price, `priced` those with
+    one. `score` and `feedback` are the judge's.
     """
 
     unit: str
@@ -78,6 +80,9 @@ class Attempt(msgspec.Struct, gc=False):
     unpriced: int = 0
     usage: Usage = NO_USAGE
     doubts: dict[str, int | None] = {}
+    judgings: list[Turn] = []
+    score: float | None = None
+    feedback: str | None = None
 
     @classmethod
     def start(cls, event: PromptStarted, time_ns: int, session: int) -> Self:
@@ -87,7 +92,12 @@ class Attempt(msgspec.Struct, gc=False):
     @property
     def open_turn(self) -> Turn | None:
         """The turn that waits for an answer, null if there is none."""
-        return self.turns[-1] if self.turns and self.turns[-1].body is None else None
+        return _open(self.turns)
+
+    @property
+    def open_judging(self) -> Turn | None:
+        """The judge's turn that waits for an answer, null if there is none."""
+        return _open(self.judgings)
 
     @property
     def answered_turns(self) -> list[Turn]:
@@ -101,21 +111,22 @@ class Attempt(msgspec.Struct, gc=False):
 
     def reserved(self, event: BudgetReserved) -> None:
         """A call is about to be sent: it opens a turn, or takes over the open one."""
-        if event.role != "rollout":
-            return
-        self.calls += 1
-        if self.open_turn is not None:
-            self.turns.pop()
-        self.turns.append(Turn(len(self.turns) + 1, event.call, event.request))
+        if event.role == "judge":
+            _begin(self.judgings, event)
+        elif event.role == "rollout":
+            self.calls += 1
+            _begin(self.turns, event)
 
     def answered(self, event: ModelAnswered) -> None:
-        """The open turn's call was answered. An answer to another call (a judge's) changes nothing."""
-        turn = self.open_turn
-        if turn is None or turn.call != event.call:
-            return
-        turn.body = event.body
-        turn.elapsed_ms = event.elapsed_ms
-        self.api_calls += 1
+        """The open turn's call was answered, or the judge's. An answer to another call changes nothing."""
+        if _answer(self.open_turn, event):
+            self.api_calls += 1
+        else:
+            _answer(self.open_judging, event)
+
+    def judged(self, event: TrajectoryJudged) -> None:
+        """The judge gave its score."""
+        self.score, self.feedback = event.score, event.feedback
 
     def call_failed(self, event: ModelCallFailed) -> None:
         """The open turn's call gave no usable answer; the turn stays open for its repeat."""
@@ -185,6 +196,24 @@ def add_usage(one: Usage, other: Usage) -> Usage:
         _add(one.output_tokens, other.output_tokens),
         _add(one.reasoning_tokens, other.reasoning_tokens),
     )
+
+
+def _open(turns: list[Turn]) -> Turn | None:
+    return turns[-1] if turns and turns[-1].body is None else None
+
+
+def _begin(turns: list[Turn], event: BudgetReserved) -> None:
+    if _open(turns) is not None:
+        turns.pop()
+    turns.append(Turn(len(turns) + 1, event.call, event.request))
+
+
+def _answer(turn: Turn | None, event: ModelAnswered) -> bool:
+    if turn is None or turn.call != event.call:
+        return False
+    turn.body = event.body
+    turn.elapsed_ms = event.elapsed_ms
+    return True
 
 
 def _add(one: int | None, other: int | None) -> int | None:

@@ -1,5 +1,8 @@
 """What an attempt adds to the statistics, read off its conversation."""
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
 from eventlog.events import Counts
 
 from .answer import Answer, normalise_usage
@@ -33,3 +36,13 @@ def _count_tools(turn: Turn, answer: Answer, tools: dict[str, tuple[int, int, in
         won = result is not None and result.success
         lost = result is not None and not result.success
         tools[call.name] = (count + 1, success + won, failure + lost)
+
+
+def offered(names: Iterable[str], toolsets: Mapping[str, list[dict[str, Any]]]) -> set[str]:
+    """The names of the tools in these toolsets."""
+    return {str(tool["name"]) for name in names for tool in toolsets.get(name, ())}
+
+
+def unknown_calls(counts: Counts, tools: Collection[str]) -> int:
+    """How many calls asked for a tool that is not among these."""
+    return sum(numbers[0] for name, numbers in counts.tools.items() if name not in tools)

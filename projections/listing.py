@@ -18,6 +18,7 @@ from eventlog.events import (
     SpendCorrected,
     SpendInDoubt,
     ToolStarted,
+    TrajectoryJudged,
 )
 
 from .times import rfc3339
@@ -30,6 +31,7 @@ _DIGESTS: dict[type[msgspec.Struct], str] = {
     PlannedRow: "content",
     PromptStarted: "settings",
     ToolStarted: "arguments",
+    TrajectoryJudged: "judge",
     BudgetReserved: "request",
 }
 

@@ -35,6 +35,7 @@ from eventlog.events import (
     TrajectoryCompleted,
     TrajectoryDiscarded,
     TrajectoryImported,
+    TrajectoryJudged,
     TrajectoryRestored,
 )
 
@@ -290,7 +291,7 @@ class Ledger:
             AttemptSuperseded, BudgetExhausted, PromptFailed, PromptStarted,
             PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, RunStarted, SessionClosed,
             SessionOpened, SettingsChanged, ToolFinished, ToolStarted, TrajectoryCompleted,
-            TrajectoryDiscarded, TrajectoryImported, TrajectoryRestored,
+            TrajectoryDiscarded, TrajectoryImported, TrajectoryJudged, TrajectoryRestored,
         ],
     )  # fmt: skip
 

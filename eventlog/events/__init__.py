@@ -17,6 +17,7 @@ from .batch import (
     TrajectoryCompleted,
     TrajectoryDiscarded,
     TrajectoryImported,
+    TrajectoryJudged,
     TrajectoryRestored,
 )
 from .codec import EVENT_TYPES, decode_event, encode_event, event_type
@@ -64,6 +65,7 @@ __all__ = [
     "TrajectoryCompleted",
     "TrajectoryDiscarded",
     "TrajectoryImported",
+    "TrajectoryJudged",
     "TrajectoryRestored",
     "Usage",
     "decode_event",

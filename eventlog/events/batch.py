@@ -155,6 +155,21 @@ class TrajectoryDiscarded(Event, frozen=True, gc=False):
     reason: str
 
 
+class TrajectoryJudged(Event, frozen=True, gc=False):
+    """The judge gave a trajectory its score; in one commit with the boundary that follows.
+
+    `judge` is the digest of the judge: of its rubric, or of its file. `call` is the paid call whose answer
+    this is, null where the judge is a function.
+    """
+
+    unit: str
+    attempt: int
+    score: float
+    feedback: str | None
+    judge: bytes
+    call: str | None
+
+
 class TrajectoryRestored(Event, frozen=True, gc=False):
     """A changed rule keeps (`kept`) or sets aside (`reason`) a trajectory that was decided before."""
 

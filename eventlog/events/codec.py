@@ -30,6 +30,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     batch.AttemptSuperseded,
     batch.TrajectoryCompleted,
     batch.TrajectoryDiscarded,
+    batch.TrajectoryJudged,
     batch.TrajectoryRestored,
     batch.TrajectoryImported,
     batch.PromptFailed,

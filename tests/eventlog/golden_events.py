@@ -34,6 +34,7 @@ from eventlog.events import (
     TrajectoryCompleted,
     TrajectoryDiscarded,
     TrajectoryImported,
+    TrajectoryJudged,
     TrajectoryRestored,
     Usage,
 )
@@ -114,6 +115,9 @@ EXAMPLES: dict[str, Event] = {
         finish_reason="length",
         counts=COUNTS,
         reason="no_reasoning",
+    ),
+    "TrajectoryJudged 1": TrajectoryJudged(
+        unit=UNIT, attempt=2, score=7.5, feedback="well argued", judge=DIGEST16[:8], call=CALL
     ),
     "TrajectoryRestored 1": TrajectoryRestored(unit=UNIT, kept=True, reason=None, counts=COUNTS),
     "TrajectoryImported 1": TrajectoryImported(

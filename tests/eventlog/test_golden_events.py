@@ -110,6 +110,7 @@ PLAIN = {
     str: st.text(max_size=20),
     bytes: st.binary(max_size=20),
     bool: st.booleans(),
+    float: st.floats(allow_nan=False),
     type(None): st.none(),
     Any: JSON,
 }
