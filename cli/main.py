@@ -5,6 +5,7 @@
 """
 
 import importlib
+import keyword
 import sys
 from typing import Annotated, Any
 
@@ -19,11 +20,13 @@ COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
     "status": "Show how far a run is, also while it is going on.",
     "stats": "Show the whole run in numbers, and what they advise.",
+    "show": "Show one prompt from beginning to end, to be read.",
     "audit": "Show what a run cost, settled and in doubt, and the checks.",
     "events": "List the events of a run's log, or follow them.",
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",
     "compact": "Compress the log of a run that nobody works on.",
+    "import": "Make a run of what another program's run left, to go on with it.",
     "salvage": "Save what is left of a damaged log into a new directory.",
 }
 """Each command with its line in `evrun --help`, in that order."""
@@ -35,8 +38,9 @@ def with_dashes(name: str) -> str:
 
 
 def load_command(name: str) -> TyperCommand:
-    """Import `cli.<name>` and make a command of its function `<name>_command`."""
-    function = getattr(importlib.import_module(f"cli.{name}"), f"{name}_command")
+    """Import `cli.<name>` (`cli.import_`) and make a command of its function `<name>_command`."""
+    module = f"{name}_" if keyword.iskeyword(name) else name
+    function = getattr(importlib.import_module(f"cli.{module}"), f"{name}_command")
     one = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     one.command(name=name)(function)
     command = typer.main.get_command(one)

@@ -116,6 +116,50 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, title: st
         _columns(headers, cells, title)
 
 
+STYLES = {
+    "system": "bold magenta",
+    "user": "bold green",
+    "assistant": "bold cyan",
+    "tool": "bold yellow",
+    "end": "bold",
+}
+"""How the title of a section looks on a terminal, by whose it is."""
+
+INDENT = "  "
+
+
+def section(title: str, kind: str) -> None:
+    """The title of a section, after an empty line; `kind` is one of `STYLES`."""
+    line("")
+    if sys.stdout.isatty():
+        _wrapped(f"== {printable(title)}", STYLES[kind], "")
+    else:
+        line(f"== {printable(title)}")
+
+
+def passage(name: str, text: str) -> None:
+    """A text whole, set in, below its name if it has one. Wrapped on a terminal, elsewhere line by line."""
+    shown = readable(text)
+    terminal = sys.stdout.isatty()
+    if name:
+        _wrapped(f"{printable(name)}:", "dim", INDENT) if terminal else line(f"{INDENT}{printable(name)}:")
+    if terminal:
+        _wrapped(shown, "dim" if name == "reasoning" else "", INDENT * (2 if name else 1))
+        return
+    for one in shown.split("\n"):
+        line(f"{INDENT * (2 if name else 1)}{one}".rstrip())
+
+
+def readable(text: str) -> str:
+    """As `printable`, for a text to be read: tabs are blanks, and lines may end as they do on Windows."""
+    return printable(text.replace("\r\n", "\n").expandtabs(4).strip("\n"))
+
+
+def json_text(value: object) -> str:
+    """A JSON value as text for people."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def csv_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table as CSV (RFC 4180, but for plain line ends); null is an empty field."""
     text = io.StringIO()
@@ -155,6 +199,15 @@ def _drawn(headers: Sequence[str], cells: list[list[str]], title: str) -> None:
         drawn.add_row(*(Text(cell) for cell in row))
     with _pipe(sys.stdout) as stream:
         Console(file=stream).print(drawn)
+
+
+def _wrapped(text: str, style: str, indent: str) -> None:
+    from rich.console import Console  # noqa: PLC0415  (heavy, and only a terminal needs it)
+    from rich.padding import Padding  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    with _pipe(sys.stdout) as stream:
+        Console(file=stream, highlight=False).print(Padding(Text(text, style), (0, 0, 0, len(indent))))
 
 
 def _numeric(cells: list[list[str]]) -> list[bool]:

@@ -9,6 +9,7 @@ from .batch_lines import batch_request, is_batch_line, with_own_fields
 from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
 from .counts import count_attempt
+from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
 from .load import fold_log, recorded, sequence_at, worked_on
@@ -26,6 +27,8 @@ from .status import result_report, state_name, status_report
 from .templates import template_fields
 from .times import rfc3339
 from .tool_outcome import tool_succeeded
+from .transcript_report import transcript
+from .transcript_units import Lookup, find_units
 from .units import Unit, idempotency_key, unit_name
 from .view_names import is_view
 
@@ -38,6 +41,7 @@ __all__ = [
     "EventLister",
     "FileCheck",
     "Ledger",
+    "Lookup",
     "Message",
     "RowSource",
     "RunState",
@@ -53,9 +57,12 @@ __all__ = [
     "cap_amount",
     "check",
     "count_attempt",
+    "find_units",
     "fold_log",
     "idempotency_key",
     "is_batch_line",
+    "imported_counts",
+    "imported_prompt",
     "is_view",
     "json_line",
     "loads_lenient",
@@ -79,6 +86,7 @@ __all__ = [
     "status_report",
     "template_fields",
     "tool_succeeded",
+    "transcript",
     "unit_name",
     "usd",
     "with_own_fields",

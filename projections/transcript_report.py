@@ -1,0 +1,191 @@
+"""`evrun show`: one attempt at one prompt, as JSON-ready values: what was asked, said, called, given back."""
+
+from typing import Any
+
+from eventlog.events import Recorded, TrajectoryCompleted, TrajectoryDiscarded, decode_event
+
+from .answer import Answer
+from .asking import row_messages
+from .calls import Call
+from .conversation import Attempt, Turn
+from .jsontext import clean_text, decode_text
+from .load import Log
+from .money import usd
+from .rows_source import RowSource
+from .times import rfc3339, rfc3339_or_null
+from .transcript import Telling, Try, failure, finish_reason
+from .units import Unit
+
+_SECOND = 1_000_000_000
+_ASKED = frozenset({"prompt", "messages", "conversations"})
+
+
+def transcript(log: Log, name: str, unit: Unit, attempt: int | None = None) -> dict[str, Any]:
+    """What ``evrun show --json`` prints of a unit that `find_units` gave; null for `attempt`: the newest.
+
+    Reads the log once and keeps what concerns the unit. An attempt that is not there has nothing in it; the
+    unit's attempts are all in ``attempts``. Errors as `recorded`.
+    """
+    telling = Telling(name, attempt)
+    for record in log.read():
+        if telling.concerns(record.payload):
+            event = decode_event(record.payload)
+            telling.apply(Recorded(record.sequence, record.time_ns, record.epoch, event))
+    return report(telling, RowSource(log).row_of(unit))
+
+
+def report(telling: Telling, row: dict[str, Any]) -> dict[str, Any]:
+    """As `transcript`, of what was folded; `row` is the unit's."""
+    unit, told = telling.unit, telling.told
+    assert unit is not None  # whoever asks has found it in the plan
+    settings = telling.batch.settings if told is None else told.settings
+    return {
+        "run": telling.batch.run,
+        "unit": telling.name,
+        "prompt_index": unit.index,
+        "batch": unit.batch,
+        "sample": unit.sample,
+        "outcome": unit.outcome,
+        "attempts": [_summary(one) for one in telling.tries.values()],
+        "attempt": None if told is None else _attempt(telling, told),
+        "metadata": {field: value for field, value in row.items() if field not in _ASKED},
+        "messages": [*_asked(row, settings), *([] if told is None else _said(told.conversation))],
+    }
+
+
+def _summary(one: Try) -> dict[str, Any]:
+    return {
+        "attempt": one.attempt,
+        "outcome": one.outcome,
+        "reason": one.reason,
+        "settled_usd": usd(one.settled_nano_usd),
+    }
+
+
+def _attempt(telling: Telling, one: Try) -> dict[str, Any]:
+    ending = one.ending
+    flags = ending if isinstance(ending, TrajectoryCompleted | TrajectoryDiscarded) else None
+    doubt, reserved = telling.open_calls(one.attempt)
+    conversation = one.conversation
+    return {
+        **_summary(one),
+        "started_at": rfc3339_or_null(one.started_ns),
+        "ended_at": rfc3339_or_null(one.ended_ns),
+        "duration_s": _duration(one),
+        "session": one.session,
+        "model": one.settings.get("model"),
+        "toolsets": [] if conversation is None else conversation.toolsets,
+        "completed": None if flags is None else flags.completed,
+        "partial": None if flags is None else flags.partial,
+        "finish_reason": finish_reason(ending),
+        "error": _error(one),
+        "answers": 0 if conversation is None else conversation.api_calls,
+        "failed_calls": [_failed_call(event) for event in one.failed_calls],
+        "usage": {name: getattr(one.usage, name) for name in one.usage.__struct_fields__},
+        "settled_calls": one.settled_calls,
+        "unpriced_calls": one.unpriced,
+        "in_doubt": [_open_call(call) for call in doubt],
+        "reserved": [_open_call(call) for call in reserved],
+    }
+
+
+def _duration(one: Try) -> float | None:
+    if one.started_ns is None or one.ended_ns is None:
+        return None
+    return round((one.ended_ns - one.started_ns) / _SECOND, 6)
+
+
+def _error(one: Try) -> dict[str, Any] | None:
+    failed = failure(one.ending)
+    if failed is None:
+        return None
+    return {
+        "class": failed.error_class,
+        "message": failed.message,
+        "status": failed.status,
+        "retryable": failed.retryable,
+    }
+
+
+def _failed_call(event: Any) -> dict[str, Any]:
+    return {
+        "call": event.call,
+        "class": event.error_class,
+        "message": event.message,
+        "status": event.status,
+        "retryable": event.retryable,
+    }
+
+
+def _open_call(call: Call) -> dict[str, Any]:
+    return {
+        "call": call.name,
+        "role": call.role,
+        "sent_at": rfc3339(call.reserved_ns),
+        "bound_usd": None if call.bound_nano_usd is None else usd(call.bound_nano_usd),
+        "why": call.doubt,
+    }
+
+
+def _asked(row: dict[str, Any], settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The row's messages; of a row that cannot be asked, its prompt as far as there is one."""
+    try:
+        messages = row_messages(row, settings)
+    except ValueError:
+        prompt = row.get("prompt")
+        return [{"role": "user", "content": clean_text(prompt)}] if isinstance(prompt, str) else []
+    found: list[dict[str, Any]] = []
+    for message in messages:
+        shown: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.reasoning is not None:
+            shown["reasoning"] = message.reasoning
+        if message.tool_calls:
+            shown["tool_calls"] = [_call(call) for call in message.tool_calls]
+        if message.role == "tool":
+            shown |= {"tool_call_id": message.tool_call_id, "name": message.name}
+        found.append(shown)
+    return found
+
+
+def _said(attempt: Attempt | None) -> list[dict[str, Any]]:
+    """What the model said, and what each of its tool calls gave back, or how far it is."""
+    if attempt is None:
+        return []
+    found: list[dict[str, Any]] = []
+    for turn, answer in zip(attempt.answered_turns, attempt.answers(), strict=True):
+        found.append(_answer(turn, answer))
+        found += [_tool(turn, position, answer) for position in range(len(answer.tool_calls))]
+    return found
+
+
+def _answer(turn: Turn, answer: Answer) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "turn": turn.number,
+        "call": turn.call,
+        "reasoning": answer.reasoning,
+        "content": answer.text,
+        "tool_calls": [_call(call) for call in answer.tool_calls],
+        "finish_reason": answer.finish_reason,
+        "problem": answer.problem,
+        "elapsed_ms": turn.elapsed_ms,
+    }
+
+
+def _call(call: Any) -> dict[str, Any]:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _tool(turn: Turn, position: int, answer: Answer) -> dict[str, Any]:
+    call, result = answer.tool_calls[position], turn.results.get(position)
+    shown: dict[str, Any] = {"role": "tool", "tool_call_id": call.id, "name": call.name}
+    if result is None:
+        began = "running" if position in turn.started else "not begun"
+        return shown | {"state": began, "content": None, "success": None, "duration_ms": None}
+    text = decode_text(result.content)
+    return shown | {
+        "state": "ended",
+        "content": text,
+        "success": result.success,
+        "duration_ms": result.duration_ms,
+    }
