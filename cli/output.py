@@ -207,11 +207,16 @@ def _wrapped(text: str, style: str, indent: str) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     with _pipe(sys.stdout) as stream:
-        Console(file=stream, highlight=False).print(Padding(Text(text, style), (0, 0, 0, len(indent))))
+        Console(file=stream, highlight=False).print(
+            Padding(Text(text, style), (0, 0, 0, len(indent)), expand=False)
+        )
 
 
 def _numeric(cells: list[list[str]]) -> list[bool]:
-    return [all(cell.replace(".", "", 1).isdigit() for cell in column) for column in zip(*cells, strict=True)]
+    return [
+        all(cell.removesuffix(" %").replace(".", "", 1).isdigit() for cell in column)
+        for column in zip(*cells, strict=True)
+    ]
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventlog.storage import LogReader
+from eventlog.storage import LogReader, lock_holder
 from evrun.errors import UsageFault
 from projections import Lookup, find_units, loads_lenient, transcript
 
@@ -40,10 +40,11 @@ def show_command(
     failed, discarded and superseded attempts, while the run goes on and after a crash. Changes nothing.
     """
     directory = find_run(run, output_dir)
+    live = lock_holder(log_of(directory)) is not None
     with LogReader.open(log_of(directory)) as reader:
         found = find_units(reader, unit)
         name = the_one(found, unit, str(directory))
-        told = transcript(reader, name, found.units[name], attempt)
+        told = transcript(reader, name, found.units[name], attempt, live=live)
     if attempt is not None and told["attempt"] is None:
         there = ", ".join(str(one["attempt"]) for one in told["attempts"]) or "none yet"
         raise UsageFault(f"--attempt {attempt}: {name} has no such attempt", f"its attempts: {there}")
@@ -217,7 +218,7 @@ def _end(told: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
             [", ".join([one["finish_reason"], *flags]), *([one["reason"]] if one["reason"] else [])],
         )
     elif one["outcome"] == "open":
-        yield "open", ["the attempt goes on from here"]
+        yield "open", ["this is all so far; the attempt goes on from here"]
 
 
 def _failure(error: dict[str, Any]) -> str:

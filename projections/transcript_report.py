@@ -17,24 +17,26 @@ from .transcript import Telling, Try, failure, finish_reason
 from .units import Unit
 
 _SECOND = 1_000_000_000
+_GONE = "the process that sent it is gone"
 _ASKED = frozenset({"prompt", "messages", "conversations"})
 
 
-def transcript(log: Log, name: str, unit: Unit, attempt: int | None = None) -> dict[str, Any]:
+def transcript(log: Log, name: str, unit: Unit, attempt: int | None = None, *, live: bool) -> dict[str, Any]:
     """What ``evrun show --json`` prints of a unit that `find_units` gave; null for `attempt`: the newest.
 
-    Reads the log once and keeps what concerns the unit. An attempt that is not there has nothing in it; the
-    unit's attempts are all in ``attempts``. Errors as `recorded`.
+    `live`: a process holds the run; a reserved call is in doubt where none does, as in the audit. Reads the
+    log once and keeps what concerns the unit. An attempt that is not there has nothing in it; the unit's
+    attempts are all in ``attempts``. Errors as `recorded`.
     """
     telling = Telling(name, attempt)
     for record in log.read():
         if telling.concerns(record.payload):
             event = decode_event(record.payload)
             telling.apply(Recorded(record.sequence, record.time_ns, record.epoch, event))
-    return report(telling, RowSource(log).row_of(unit))
+    return report(telling, RowSource(log).row_of(unit), live=live)
 
 
-def report(telling: Telling, row: dict[str, Any]) -> dict[str, Any]:
+def report(telling: Telling, row: dict[str, Any], *, live: bool) -> dict[str, Any]:
     """As `transcript`, of what was folded; `row` is the unit's."""
     unit, told = telling.unit, telling.told
     assert unit is not None  # whoever asks has found it in the plan
@@ -47,7 +49,7 @@ def report(telling: Telling, row: dict[str, Any]) -> dict[str, Any]:
         "sample": unit.sample,
         "outcome": unit.outcome,
         "attempts": [_summary(one) for one in telling.tries.values()],
-        "attempt": None if told is None else _attempt(telling, told),
+        "attempt": None if told is None else _attempt(telling, told, live=live),
         "metadata": {field: value for field, value in row.items() if field not in _ASKED},
         "messages": [*_asked(row, settings), *([] if told is None else _said(told.conversation))],
     }
@@ -62,10 +64,12 @@ def _summary(one: Try) -> dict[str, Any]:
     }
 
 
-def _attempt(telling: Telling, one: Try) -> dict[str, Any]:
+def _attempt(telling: Telling, one: Try, *, live: bool) -> dict[str, Any]:
     ending = one.ending
     flags = ending if isinstance(ending, TrajectoryCompleted | TrajectoryDiscarded) else None
     doubt, reserved = telling.open_calls(one.attempt)
+    if not live:
+        doubt, reserved = doubt + reserved, []
     conversation = one.conversation
     return {
         **_summary(one),
@@ -85,7 +89,7 @@ def _attempt(telling: Telling, one: Try) -> dict[str, Any]:
         "settled_calls": one.settled_calls,
         "unpriced_calls": one.unpriced,
         "in_doubt": [_open_call(call) for call in doubt],
-        "reserved": [_open_call(call) for call in reserved],
+        "reserved": [_open_call(call) | {"why": None} for call in reserved],
     }
 
 
@@ -123,7 +127,7 @@ def _open_call(call: Call) -> dict[str, Any]:
         "role": call.role,
         "sent_at": rfc3339(call.reserved_ns),
         "bound_usd": None if call.bound_nano_usd is None else usd(call.bound_nano_usd),
-        "why": call.doubt,
+        "why": call.doubt or _GONE,
     }
 
 
