@@ -120,14 +120,14 @@ def scan_dataset(path: Path, settings: Settings, *, skip_bad_rows: bool) -> Scan
     return found
 
 
-def open_writer(directory: Path, warn: Callable[[str], None]) -> LogWriter:
-    """Open a run's log for writing. Nothing is written before the first event.
+def open_writer(directory: Path, warn: Callable[[str], None], name: str = "log") -> LogWriter:
+    """Open the log `name` of a run for writing. Nothing is written before the first event.
 
     Raises:
         LogLocked, LogRefused: somebody else works on it, or it is not whole.
     """
     return LogWriter.open(
-        directory / "log",
+        directory / name,
         clock_ns=now_ns,
         random_bytes=random_bytes,
         holder={"host": socket.gethostname(), "run": directory.name},
