@@ -78,6 +78,8 @@ class Committer:
             first_segment_bytes=first_segment_bytes,
             largest_segment_bytes=largest_segment_bytes,
         )
+        if compress_sealed:
+            self._compactor.offer_all(survey.catalog.sealed())
         self.wakers = Wakers()
         self._queue = queue
         self._group: list[Ticket] = []

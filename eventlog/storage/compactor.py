@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..errors import EventLogError
 from .compaction import Compaction, Stopped
@@ -38,12 +38,17 @@ class Compactor:
     def offer(self, segment: SegmentMap, end: Place) -> None:
         """Compress this segment some time; its last frame ends at `end` and it has a successor."""
         if self._stopped or segment.name != plain_name(segment.name):
-            return  # the last segment of an earlier session may be compressed already
+            return  # a segment of an earlier session may be compressed already
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="eventlog-compactor", daemon=True)
             self._thread.start()
         self._offered.append((segment, end))
         self._there_is_work.release()
+
+    def offer_all(self, sealed: Iterable[tuple[SegmentMap, Place]]) -> None:
+        """The same for what earlier sessions have left plain: killed, perhaps, before its turn came."""
+        for segment, end in sealed:
+            self.offer(segment, end)
 
     def close(self) -> None:
         """Stop at the next frame; a segment that is half done stays plain."""

@@ -1,7 +1,9 @@
 """Where to find an event: what is known of each segment, and a sparse index over its frames."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from .format import INDEX_STEP_BYTES, SEGMENT_HEADER_BYTES
 from .framing import Place
@@ -71,6 +73,11 @@ class Catalog:
         self.segments.append(segment)
         self.bases.append(header.base_sequence)
         return segment
+
+    def sealed(self) -> Iterator[tuple[SegmentMap, Place]]:
+        """Each segment that has a successor, and where its last frame ends: where the successor begins."""
+        for segment, successor in pairwise(self.segments):
+            yield segment, successor.index.start._replace(offset_bytes=segment.stop_bytes)
 
     def keep(self, count: int) -> None:
         """Forget all but the first `count` segments; the last of them may grow again."""

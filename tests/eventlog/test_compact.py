@@ -350,6 +350,21 @@ def test_a_writer_compresses_what_it_has_left_behind(tmp_path):
     assert not list(tmp_path.glob("*.new"))
 
 
+def test_a_writer_compresses_what_earlier_sessions_have_left_plain(tmp_path):
+    """Killed before its turn came, or never asked to: all segments shrink but the last."""
+    write_log(tmp_path, *chat(120))
+    wanted, plain = payloads_in(tmp_path), sorted(path.name for path in tmp_path.glob("*.evl"))
+    assert len(plain) > 2
+    said, done = [], threading.Event()
+    with open_log(tmp_path, compress_sealed=True, warn=said.append) as writer:
+        while [path.name for path in tmp_path.glob("*.evl")] != plain[-1:] and not said:
+            done.wait(0.01)
+        writer.append([b"one more"])
+    assert not said
+    assert payloads_in(tmp_path) == [*wanted, b"one more"]
+    assert verify(tmp_path).kind == "clean"
+
+
 def test_a_reader_that_was_opened_before_the_compression_goes_on_reading(tmp_path):
     """Its segments change their names under it, between two reads and in the middle of one."""
     write_log(tmp_path, *chat(100))
