@@ -1,4 +1,4 @@
-"""What a model said: the answer in a response body, whatever dialect of chat completion it is written in.
+"""What a model said: the answer in a response body, whatever dialect it is written in.
 
 Nothing here raises: a body that is no usable answer gives an `Answer` whose `problem` says why. Success needs
 positive evidence, so a missing or unknown finish reason is a problem too.
@@ -11,6 +11,7 @@ import msgspec
 
 from eventlog.events import Usage
 
+from .answer_anthropic import as_choice, is_anthropic, sent_back
 from .jsontext import loads_lenient
 from .reasoning import native_reasoning, split_thinking, words
 
@@ -51,7 +52,8 @@ class Answer(msgspec.Struct, gc=False):
 
     `text` has its think blocks taken out, which are in `reasoning` (null where there was none).
     `finish_reason` is in OpenAI's spelling where it is known, else verbatim. `problem` is null for a usable
-    answer, else plain words for why it is none.
+    answer, else plain words for why it is none. `blocks` are the parts of an answer in Anthropic's dialect as
+    they came (null in the other one): the next request has to hold them.
     """
 
     text: str = ""
@@ -60,6 +62,7 @@ class Answer(msgspec.Struct, gc=False):
     finish_reason: str | None = None
     usage_raw: dict[str, Any] | None = None
     problem: str | None = None
+    blocks: list[dict[str, Any]] | None = None
 
 
 def parse_answer(body: bytes) -> Answer:
@@ -147,6 +150,11 @@ def _read_object(value: dict[str, Any]) -> Answer:
     error = value.get("error")
     if error is not None:
         return Answer(problem=f"the endpoint reported an error: {_error_words(error)}")
+    if is_anthropic(value):
+        choice = as_choice(value)
+        answer = _read_message(choice["message"], choice["finish_reason"])
+        answer.blocks = sent_back(value)
+        return answer
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         return Answer(problem="the response has no choices")

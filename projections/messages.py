@@ -17,10 +17,10 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 class Message(msgspec.Struct, gc=False):
-    """One message: `tool_call_id` and `name` are of a tool, `reasoning` and `tool_calls` of the model.
+    """One message: `tool_call_id` and `name` are of a tool, `reasoning`, `tool_calls`, `blocks` of the model.
 
-    `given` is the message as a dataset row holds it in OpenAI's shape, which is how it is sent; null for
-    others.
+    `blocks` are those of an answer in Anthropic's dialect, as they came. `given` is the message as a dataset
+    row holds it in OpenAI's shape, which is how it is sent; null for others.
     """
 
     role: Role
@@ -30,6 +30,7 @@ class Message(msgspec.Struct, gc=False):
     tool_call_id: str | None = None
     name: str | None = None
     given: dict[str, Any] | None = None
+    blocks: list[dict[str, Any]] | None = None
 
 
 def attempt_messages(attempt: Attempt) -> list[Message]:
@@ -40,7 +41,8 @@ def attempt_messages(attempt: Attempt) -> list[Message]:
     messages: list[Message] = []
     for turn, answer in zip(attempt.answered_turns, attempt.answers(), strict=True):
         if says_something(answer):
-            messages.append(Message("assistant", answer.text, answer.reasoning, answer.tool_calls))
+            said = (answer.text, answer.reasoning, answer.tool_calls)
+            messages.append(Message("assistant", *said, blocks=answer.blocks))
             messages.extend(_tool_messages(turn, answer))
     return messages
 
@@ -55,7 +57,8 @@ def request_messages(messages: list[Message], settings: dict[str, Any]) -> list[
 
     `settings` gives `ephemeral_system_prompt`, added to the end of the first system message (or standing as
     one), and `prefill`, a list of messages injected after the system messages. Reasoning is not sent back:
-    endpoints disagree about where, and some refuse it.
+    endpoints disagree about where, and some refuse it. Only Anthropic's dialect asks for it back: an answer
+    in it has its `blocks` here too.
     """
     ephemeral = settings.get("ephemeral_system_prompt")
     prefill = settings.get("prefill") or []
@@ -78,8 +81,9 @@ def _wire(message: Message) -> dict[str, Any]:
         return dict(message.given)
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
+    blocks = {} if message.blocks is None else {"blocks": message.blocks}
     if not message.tool_calls:
-        return {"role": message.role, "content": message.content}
+        return {"role": message.role, "content": message.content, **blocks}
     calls = [
         {
             "id": call.id,
@@ -88,7 +92,7 @@ def _wire(message: Message) -> dict[str, Any]:
         }
         for call in message.tool_calls
     ]
-    return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+    return {"role": message.role, "content": message.content or None, "tool_calls": calls, **blocks}
 
 
 def _wire_arguments(call: ToolCall) -> str:

@@ -10,8 +10,10 @@ from ..effects.llm import Endpoint, LlmClient
 from ..effects.local_model import LocalModel, explain_missing
 from ..errors import UsageFault
 from ..prices import Price, PriceBook
-from .options import LOCAL_MODEL, api_key
+from .headers import resolved_headers
+from .options import api_key
 from .settings import Settings
+from .wire_options import LOCAL_MODEL
 
 
 async def choose_model(settings: Settings, environment: Mapping[str, str]) -> Settings:
@@ -43,7 +45,7 @@ def check_endpoint(settings: Settings, environment: Mapping[str, str]) -> None:
             raise UsageFault(missing)
     key = api_key(settings, environment)
     if settings.base_url is not None:
-        Endpoint(settings.base_url, key).checked_headers()
+        endpoint_of(settings, key, environment).checked_headers()
 
 
 def price_of(settings: Settings) -> Price | None:
@@ -70,11 +72,25 @@ def check_caps_hold(caps: Mapping[str, int], settings: Settings, price: Price | 
     )
 
 
+def endpoint_of(settings: Settings, key: str | None, environment: Mapping[str, str]) -> Endpoint:
+    """The settings' endpoint, with its key and headers.
+
+    Raises:
+        UsageFault: a header names a variable that is not set.
+    """
+    assert settings.base_url is not None
+    return Endpoint(settings.base_url, key, resolved_headers(settings, environment), settings.api)
+
+
 def client_for(settings: Settings, environment: Mapping[str, str]) -> LlmClient:
     """A client of the settings' endpoint (which must have a URL)."""
-    assert settings.base_url is not None
-    endpoint = Endpoint(settings.base_url, api_key(settings, environment), {})
-    return LlmClient(endpoint, connections=settings.concurrency, timeout_s=settings.request_timeout)
+    endpoint = endpoint_of(settings, api_key(settings, environment), environment)
+    return LlmClient(
+        endpoint,
+        connections=settings.concurrency,
+        timeout_s=settings.request_timeout,
+        stream=settings.stream,
+    )
 
 
 @asynccontextmanager
@@ -87,6 +103,9 @@ async def open_client(settings: Settings, environment: Mapping[str, str]) -> Asy
     async with LocalModel(parallel=settings.concurrency) as model:
         endpoint = Endpoint(model.base_url, None, {})
         async with LlmClient(
-            endpoint, connections=settings.concurrency, timeout_s=settings.request_timeout
+            endpoint,
+            connections=settings.concurrency,
+            timeout_s=settings.request_timeout,
+            stream=settings.stream,
         ) as client:
             yield client

@@ -18,6 +18,8 @@ from ..errors import UsageFault
 from ..prices import parse_price
 from ..tools.distributions import percents
 from ..tools.toolsets import BUILT_IN
+from .dialects import DIALECTS, endpoint_values
+from .headers import brings_a_key
 from .settings import (
     APIS,
     PROVIDER_SORTS,
@@ -27,9 +29,9 @@ from .settings import (
     Settings,
     settings_record,
 )
+from .wire_options import LOCAL_MODEL, check_wire
 
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-LOCAL_MODEL = "local"
 EVRUN_SETS = ("model", "messages", "tools", "stream", "n")
 """Fields of a request that say what is recorded, paid and read; nothing else may change them."""
 LOCAL_DEFAULTS = {"concurrency": 2, "request_timeout": 600.0, "prompt_timeout": 1800.0}
@@ -93,8 +95,8 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
     values = {"dataset": "", "model": "", **base, **_instead(given), **given}
     if values["model"] == LOCAL_MODEL:
         values["base_url"] = None
-    elif not values.get("base_url"):
-        values["base_url"] = environment.get("OPENAI_BASE_URL") or None
+    else:
+        values |= endpoint_values(values, given, recorded.api if recorded else None, environment)
     settings = msgspec.convert(values, Settings)
     _check(settings)
     return settings
@@ -147,6 +149,7 @@ def _check(settings: Settings) -> None:
     _check_numbers(settings)
     _check_choices(settings)
     _check_endpoint(settings)
+    check_wire(settings)
     if settings.agent != "chat":
         raise UsageFault(f"--agent {settings.agent}: only the built-in agent 'chat' is there in this version")
 
@@ -213,10 +216,10 @@ def _check_endpoint(settings: Settings) -> None:
         return
     if settings.base_url is None:
         raise UsageFault(
-            "no endpoint: expected --base-url or OPENAI_BASE_URL, found neither",
+            f"no endpoint: expected --base-url or {DIALECTS[settings.api].base_url}, found neither",
             hint="name one, or use --model local for the embedded model",
         )
-    Endpoint(settings.base_url).url("")
+    Endpoint(settings.base_url, api=settings.api).url("")
 
 
 def api_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -228,7 +231,7 @@ def api_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
     if settings.model == LOCAL_MODEL or settings.base_url is None:
         return None
     key = environment.get(settings.api_key_env) or None
-    if key is None and not Endpoint(settings.base_url).is_loopback:
+    if key is None and not Endpoint(settings.base_url).is_loopback and not brings_a_key(settings):
         raise UsageFault(
             f"no API key: the environment variable {settings.api_key_env} is not set",
             hint=f"export {settings.api_key_env}=…, or name another variable with --api-key-env",

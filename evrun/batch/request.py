@@ -10,24 +10,34 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from .request_anthropic import anthropic_request
 from .settings import Settings
+
+FREE_CHOICES = frozenset({"auto", "none"})
+"""The tool choices that leave it to the model to come to an end."""
 
 
 def request_body(
     settings: Settings, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seed: int | None
 ) -> bytes:
-    """The JSON body of one chat completion request."""
-    body: dict[str, Any] = {"model": settings.model, "messages": messages}
-    if tools:
-        body["tools"] = [{"type": "function", "function": tool} for tool in tools]
-    body |= (
-        _sampling(settings, seed) | _reasoning(settings) | _routing(settings) | (settings.extra_body or {})
-    )
+    """The JSON body of one request for an answer, in the dialect of the settings' endpoint.
+
+    A tool choice that forces a call is asked for until there is a result: forced again and again, a model
+    could never come to an end.
+    """
+    choice = settings.tool_choice
+    if choice not in FREE_CHOICES and messages and messages[-1].get("role") == "tool":
+        choice = None
+    if settings.api == "anthropic":
+        body = anthropic_request(settings, messages, tools, choice)
+    else:
+        body = _openai_request(settings, messages, tools, choice) | _sampling(settings, seed)
+    body |= settings.extra_body or {}
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
         # Only the standard library writes a lone surrogate, as the escape it came as.
-        return json.dumps(body).encode()
+        return json.dumps(body, default=_plain).encode()
 
 
 def unit_seed(settings: Settings, occurrence: int, sample: int) -> int | None:
@@ -42,6 +52,28 @@ def endpoint_host(settings: Settings) -> str:
     return urlsplit(settings.base_url).netloc.rpartition("@")[2] if settings.base_url else "local"
 
 
+def _plain(value: object) -> Any:
+    """A value that only msgspec writes: JSON text that was kept as it is."""
+    assert isinstance(value, msgspec.Raw)
+    return json.loads(bytes(value))
+
+
+def _openai_request(
+    settings: Settings, messages: list[dict[str, Any]], tools: list[dict[str, Any]], choice: str | None
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": settings.model, "messages": messages}
+    if tools:
+        body["tools"] = [{"type": "function", "function": tool} for tool in tools]
+    if tools and choice is not None:
+        named = {"type": "function", "function": {"name": choice}}
+        body["tool_choice"] = choice if choice in {*FREE_CHOICES, "required"} else named
+    if settings.response_format is not None:
+        body["response_format"] = settings.response_format
+    if settings.stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    return body
+
+
 def _sampling(settings: Settings, seed: int | None) -> dict[str, Any]:
     # OpenAI's own endpoint counts reasoning into the output cap only under the newer name.
     cap = "max_completion_tokens" if _is_at(settings, "api.openai.com") else "max_tokens"
@@ -51,7 +83,8 @@ def _sampling(settings: Settings, seed: int | None) -> dict[str, Any]:
         "top_p": settings.top_p,
         "seed": seed,
     }
-    return {name: value for name, value in values.items() if value is not None}
+    given = {name: value for name, value in values.items() if value is not None}
+    return given | _reasoning(settings) | _routing(settings)
 
 
 def _reasoning(settings: Settings) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ..loop import Caller
 from .attempt import Services
 from .control import Control
 from .endpoint import open_client, price_of
+from .headers import secret_variables
 from .opening import units_to_retry
 from .options import Options
 from .runner import BatchRunner
@@ -118,7 +119,7 @@ class Work:
         self, journal: Journal, writer: LogWriter, views: Views, settings: Settings, *, known: bool
     ) -> None:
         self._marker = writer.log_id.hex()
-        redactor = Redactor.from_environment(self._environment, settings.api_key_env)
+        redactor = Redactor.from_environment(self._environment, *secret_variables(settings))
         price = price_of(settings)
         await to_thread.run_sync(self.kill_tools)
         async with open_client(settings, self._environment) as client:
@@ -183,4 +184,4 @@ class Work:
 def _elsewhere(first: list[Event]) -> bool:
     """Whether this session asks another endpoint, or with another key, than those before."""
     changes = [event.changes.keys() for event in first if isinstance(event, SettingsChanged)]
-    return any(names & {"base_url", "api_key_env"} for names in changes)
+    return any(names & {"base_url", "api_key_env", "api", "headers"} for names in changes)
