@@ -84,7 +84,7 @@ def _show_calls(report: dict[str, Any]) -> None:
     header = ["call", "unit", "settled USD", "at most USD", "tokens", "at most tokens"]
     _table([header, *over], "calls over their bound")
     corrected = [
-        [c["call"], c["unit"], c["settled_usd"], _cell(c["bound_usd"]), c["note"]]
+        [c["call"], c["unit"], c["settled_usd"], _cell(c["bound_usd"]), " ".join(c["note"].split())]
         for c in report["corrected"]
     ]
     _table([["call", "unit", "settled USD", "at most USD", "note"], *corrected], "calls settled by hand")

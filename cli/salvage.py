@@ -86,8 +86,9 @@ def refuse_target(directory: Path, out: Path) -> None:
     hint = "give a directory that is not there yet"
     if out.resolve().is_relative_to(directory.resolve()):
         raise UsageFault(f"--out {out} lies in the run {directory}, which is not to be changed", hint)
-    if out.exists() and not out.is_dir():
-        raise UsageFault(f"--out {out} is not a directory", hint)
+    nearest = next(path for path in (out, *out.parents, Path()) if path.exists())
+    if not nearest.is_dir():
+        raise UsageFault(f"--out {out}: {nearest} is not a directory", hint)
     if out.is_dir() and any(out.iterdir()):
         raise UsageFault(f"--out {out} is not empty", hint)
 

@@ -212,7 +212,8 @@ def test_a_run_that_is_going_on_is_not_salvaged(crash, tmp_path):
     ("out", "why"),
     [
         ("full", "--out full is not empty"),
-        ("file", "--out file is not a directory"),
+        ("file", "--out file: file is not a directory"),
+        ("file/saved/here", "--out file/saved/here: file is not a directory"),
         ("data/done/saved", "--out data/done/saved lies in the run data/done, which is not to be changed"),
         ("data/done", "--out data/done lies in the run data/done, which is not to be changed"),
         ("data", "--out data is not empty"),
