@@ -100,7 +100,7 @@ async def _resumed(
 ) -> DryRun:
     end = state.sequence
     recorded = settings_from_record(state.batch.settings)
-    settings = resolve(options, recorded, environment)
+    settings = await choose_model(resolve(options, recorded, environment), environment)
     opening.check_plan_options(options, recorded, settings, state.batch)
     change = opening.changed(state.batch, settings)
     thinker = _Thinker(options, settings, state, caps_now(state.ledger.caps, options.caps))

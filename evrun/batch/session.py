@@ -88,7 +88,7 @@ class _Session:
                 # Somebody was quicker: the name was free when it was looked at, before the lock was taken.
                 opening.refuse_used_name(options)
             first: list[Event] = [
-                opening.started(options, settings, scanned),
+                opening.started(options, settings, scanned, toolbox),
                 opening.opened(writer.epoch, os.getpid()),
                 *opening.recapped({}, caps),
             ]
@@ -114,7 +114,8 @@ class _Session:
     async def _resume(self, writer: LogWriter, views: Views) -> Result:
         state = views.state
         recorded = settings_from_record(state.batch.settings)
-        settings = resolve(self._options, recorded, self._environment)
+        # A run that was imported may not know its model.
+        settings = await choose_model(resolve(self._options, recorded, self._environment), self._environment)
         opening.check_plan_options(self._options, recorded, settings, state.batch)
         change = opening.changed(state.batch, settings)
         # All that this resume intends is one commit, so that a crash leaves all of it or nothing.
