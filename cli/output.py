@@ -213,10 +213,15 @@ def _wrapped(text: str, style: str, indent: str) -> None:
 
 
 def _numeric(cells: list[list[str]]) -> list[bool]:
+    """Which columns hold numbers; a dash stands for one that is not known."""
     return [
-        all(cell.removesuffix(" %").replace(".", "", 1).isdigit() for cell in column)
+        any(map(_is_number, column)) and all(cell == "-" or _is_number(cell) for cell in column)
         for column in zip(*cells, strict=True)
     ]
+
+
+def _is_number(cell: str) -> bool:
+    return cell.removesuffix(" %").replace(".", "", 1).isdigit()
 
 
 @contextlib.contextmanager

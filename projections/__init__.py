@@ -17,6 +17,7 @@ from .materialize import FileCheck, Views, check, open_views, rebuild
 from .messages import Message, attempt_messages, request_messages
 from .money import cap_amount, usd
 from .outcomes import by_prompt, settled_by_outcome
+from .overview import Summary, overview, summary_of, summary_of_views, unreadable
 from .render_statistics import statistics
 from .rows_source import RowSource
 from .sharegpt import render_conversation
@@ -45,6 +46,7 @@ __all__ = [
     "Message",
     "RowSource",
     "RunState",
+    "Summary",
     "ToolCall",
     "ToolResult",
     "Turn",
@@ -60,14 +62,15 @@ __all__ = [
     "find_units",
     "fold_log",
     "idempotency_key",
-    "is_batch_line",
     "imported_counts",
     "imported_prompt",
+    "is_batch_line",
     "is_view",
     "json_line",
     "loads_lenient",
     "normalise_usage",
     "open_views",
+    "overview",
     "parse_answer",
     "parse_conversation",
     "prompt_text",
@@ -84,10 +87,13 @@ __all__ = [
     "state_name",
     "statistics",
     "status_report",
+    "summary_of",
+    "summary_of_views",
     "template_fields",
     "tool_succeeded",
     "transcript",
     "unit_name",
+    "unreadable",
     "usd",
     "with_own_fields",
     "worked_on",
