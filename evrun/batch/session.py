@@ -88,7 +88,7 @@ class _Session:
                 # Somebody was quicker: the name was free when it was looked at, before the lock was taken.
                 opening.refuse_used_name(options)
             first: list[Event] = [
-                opening.started(options, settings, scanned, toolbox),
+                opening.started(options, settings, scanned),
                 opening.opened(writer.epoch, os.getpid()),
                 *opening.recapped({}, caps),
             ]
