@@ -1,8 +1,9 @@
 """A model endpoint on loopback that keeps its own account of what it served.
 
-It speaks enough of the OpenAI dialect (``POST /v1/chat/completions``, ``GET /v1/models``) for tests and
-benchmarks, as a process of its own, so that a test can kill the client, or the endpoint, and still know what
-was really billed. Start it by `tests.endpoint.client.running_endpoint(...)`, or by hand::
+It speaks enough of the OpenAI dialect (``POST /v1/chat/completions``, ``GET /v1/models``) and of Anthropic's
+(``POST /v1/messages``: the same answers, rules and account, errors in its shape) for tests and benchmarks, as
+a process of its own, so that a test can kill the client, or the endpoint, and still know what was really
+billed. Start it by `tests.endpoint.client.running_endpoint(...)`, or by hand::
 
     python -m tests.endpoint --port 0 --latency-ms 50 --api-key KEY --rules RULES.json --account-file A.jsonl
 
@@ -14,7 +15,8 @@ Options
 ``--port`` (0: any free one), ``--host`` (127.0.0.1)
 ``--latency-ms``            wait before each answer; ``--latency-spread-ms`` adds up to so many more, by the
                             request's digest
-``--api-key``               what ``Authorization: Bearer`` must carry, else 401; without it any key will do
+``--api-key``               what ``Authorization: Bearer`` or ``x-api-key`` must carry, else 401; without it
+                            any key will do
 ``--models``                comma-separated names that /v1/models lists (default ``test-model``); with
                             ``--strict-models`` another name is refused with 404
 ``--rules``                 path of a JSON file, or the JSON itself: the script, see below; ``POST /_rules``
@@ -25,6 +27,7 @@ Options
                             ``reasoning_details``, ``tags`` (think tags in the text)
 ``--account-file``          one JSON line per request, appended by one write before the answer leaves
 ``--honour-idempotency``    a repeated Idempotency-Key gets the first answer again and is not billed again
+``--keep-bodies``           ``GET /_bodies`` gives path, headers and body of each request
 ``--no-bill-aborted``       a client that leaves before its answer is not billed (default: it is)
 
 Rules
@@ -44,7 +47,10 @@ that user message), ``model``, ``from_request`` / ``to_request`` (the request's 
 (true: a page of HTML, 200 unless `status` says otherwise), ``error`` {...} (the body ``{"error": ...}``);
 ``text``, ``reasoning``, ``reasoning_field``, ``finish_reason``, ``usage`` (an object; null: left out),
 ``usage_factor`` (output tokens times so much), ``tool_calls`` [{"name", "arguments", "id"}] with arguments an
-object or raw text; ``latency_ms``; ``bill`` (against the default: 2xx and faults are billed, refusals not);
+object or raw text; ``stream`` (how, where a stream was asked for: false answers in one piece, else an object
+of ``pieces`` (characters of a piece of text), ``crlf``, ``comments`` (between the events), ``done`` (false:
+no ``[DONE]``), ``usage`` (false: none), ``events`` (only so many of them, then the end), ``error`` (told
+after them)); ``latency_ms``; ``bill`` (against the default: 2xx and faults are billed, refusals not);
 ``fault``: ``close`` (read the request, close without a byte), ``reset`` (the same with a TCP reset), ``cut``
 (half of the body, then close), ``hang`` (never answer), ``half_json`` (a whole HTTP answer, half of the
 JSON), ``garbage`` (bytes that are no HTTP), ``endless`` (a body that never ends), ``trickle`` (likewise, a

@@ -30,6 +30,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--reasoning", default=Options().reasoning)
     parser.add_argument("--reasoning-field", default="reasoning")
     parser.add_argument("--honour-idempotency", action="store_true")
+    parser.add_argument("--keep-bodies", action="store_true")
     parser.add_argument("--no-bill-aborted", dest="bill_aborted", action="store_false")
     return parser.parse_args(arguments)
 
@@ -55,6 +56,7 @@ def endpoint_of(given: argparse.Namespace) -> Endpoint:
         reasoning_field=given.reasoning_field,
         honour_idempotency=given.honour_idempotency,
         bill_aborted=given.bill_aborted,
+        keep_bodies=given.keep_bodies,
     )
     return Endpoint(options, script_of(given.rules), Account(given.account_file))
 

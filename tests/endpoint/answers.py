@@ -20,6 +20,7 @@ class Request(msgspec.Struct, gc=False):
     max_tokens: int | None
     stream: bool
     copies: int
+    usage: bool = False
 
 
 class _Body(msgspec.Struct, gc=False):
@@ -27,8 +28,10 @@ class _Body(msgspec.Struct, gc=False):
     model: str = ""
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
-    stream: bool = False
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
     n: int | None = None
+    system: Any = None
 
 
 class Answered(msgspec.Struct, gc=False):
@@ -48,18 +51,34 @@ def read_request(body: bytes) -> Request:
         parsed = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Request(body, digest, "", "", 1, 0, None, stream=False, copies=1)
-    prompt, turn, words = "", 1, 0
+    prompt, turn, words = "", 1, len(_text_of(parsed.system).split())
     for message in parsed.messages:
         text = _text_of(message.get("content"))
         words += len(text.split())
-        if message.get("role") == "user":
+        if message.get("role") == "user" and not _is_results(message.get("content")):
             prompt, turn = text, 1
         elif message.get("role") == "assistant":
             turn += 1
     limit = parsed.max_tokens if parsed.max_completion_tokens is None else parsed.max_completion_tokens
+    options = parsed.stream_options or {}
     return Request(
-        body, digest, parsed.model, prompt, turn, max(1, words), limit, parsed.stream, parsed.n or 1
+        body,
+        digest,
+        parsed.model,
+        prompt,
+        turn,
+        max(1, words),
+        limit,
+        bool(parsed.stream),
+        parsed.n or 1,
+        bool(options.get("include_usage")),
     )
+
+
+def _is_results(content: Any) -> bool:
+    """Whether a user turn only gives back what tools said, as Anthropic's dialect has it."""
+    parts = content if isinstance(content, list) else []
+    return bool(parts) and all(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
 
 
 def _text_of(content: Any) -> str:
@@ -153,18 +172,3 @@ def _place(message: dict[str, Any], reasoning: str, field: str) -> None:
         message[field] = [{"type": "reasoning.text", "text": reasoning}]
     else:
         message[field] = reasoning
-
-
-def stream_of(whole: bytes) -> bytes:
-    """A completion as server-sent events: one delta, one end with usage, and the mark."""
-    parsed = msgspec.json.decode(whole)
-    usage = parsed.pop("usage", None)
-    parsed["object"] = "chat.completion.chunk"
-    deltas = [{"index": c["index"], "delta": c["message"], "finish_reason": None} for c in parsed["choices"]]
-    ends = [
-        {"index": c["index"], "delta": {}, "finish_reason": c["finish_reason"]} for c in parsed["choices"]
-    ]
-    events = [{**parsed, "choices": deltas}, {**parsed, "choices": ends}]
-    if usage is not None:
-        events.append({**parsed, "choices": [], "usage": usage})
-    return b"".join(b"data: " + _encode(event) + b"\n\n" for event in events) + b"data: [DONE]\n\n"

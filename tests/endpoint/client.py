@@ -35,6 +35,11 @@ class RunningEndpoint:
         served: list[dict[str, Any]] = self.account()["requests"]
         return served
 
+    def bodies(self) -> list[dict[str, Any]]:
+        """``{"path", "headers", "body"}`` of each request, in the order in which they came."""
+        kept: list[dict[str, Any]] = self._ask("/_bodies")  # type: ignore[assignment]
+        return kept
+
     def set_rules(self, rules: list[dict[str, Any]]) -> None:
         """Replace the script, with fresh counts."""
         self._ask("/_rules", json.dumps(rules).encode())

@@ -4,12 +4,14 @@ from collections import Counter
 from typing import Any
 
 from .answers import Request
+from .streams import STREAMS
 
 MATCHES = frozenset({"prompt", "contains", "turn", "model", "from_request", "to_request", "seen"})
 ACTIONS = frozenset(
     {
         "status", "headers", "body", "content_type", "html", "error", "text", "reasoning", "reasoning_field",
         "tool_calls", "finish_reason", "usage", "usage_factor", "latency_ms", "bill", "fault",
+        "stream",
     }
 )  # fmt: skip
 FAULTS = frozenset({"close", "reset", "cut", "hang", "half_json", "garbage", "endless", "trickle"})
@@ -31,6 +33,7 @@ class Rule:
             | (self.match.keys() - MATCHES)
             | (self.then.keys() - ACTIONS)
             | ({self.then["fault"]} - FAULTS if "fault" in self.then else set())
+            | (set(self.then.get("stream") or {}) - STREAMS)
         )
         if unknown:
             raise ValueError(f"rule {spec!r}: unknown {sorted(unknown)}")

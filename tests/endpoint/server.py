@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .account import Account, entry_of
-from .answers import Request, answer, read_request, stream_of
+from .answers import Request, answer, read_request
+from .anthropic import error_of, message_of
 from .rules import Script
+from .streams import message_stream_of, stream_of
 from .wire import Connection, Head, response_bytes
 
 JSON_TYPE = {"content-type": "application/json"}
@@ -30,6 +32,7 @@ class Options(msgspec.Struct):
     reasoning_field: str = "reasoning"
     honour_idempotency: bool = False
     bill_aborted: bool = True
+    keep_bodies: bool = False
 
 
 class Exchange(NamedTuple):
@@ -40,6 +43,11 @@ class Exchange(NamedTuple):
     place: tuple[int, int]
     then: dict[str, Any]
     auth_ok: bool
+
+    @property
+    def anthropic(self) -> bool:
+        """Whether it is in Anthropic's dialect: the path says so."""
+        return self.head.path.partition("?")[0].endswith("/messages")
 
 
 class Endpoint:
@@ -57,6 +65,7 @@ class Endpoint:
         self.by_key: dict[str, bytes] = {}
         self.waiting: dict[Connection, tuple[Exchange, asyncio.TimerHandle]] = {}
         self.held: set[asyncio.Task[None]] = set()
+        self.bodies: list[dict[str, Any]] = []
 
     def connect(self) -> Connection:
         """A protocol for a new connection."""
@@ -78,7 +87,9 @@ class Endpoint:
 
     def request(self, connection: Connection, head: Head, body: bytes) -> None:
         """Answer now, or after the latency."""
-        if head.method == "POST" and head.path.endswith("/chat/completions"):
+        if head.method == "POST" and head.path.partition("?")[0].endswith(("/chat/completions", "/messages")):
+            if self.options.keep_bodies:
+                self.bodies.append({"path": head.path, "headers": head.headers, "body": _read(body)})
             self._chat(connection, head, body)
         else:
             connection.respond(self._side_door(head, body))
@@ -89,6 +100,8 @@ class Endpoint:
                 return response_bytes(200, JSON_TYPE, self.account.as_json())
             case "GET", "/_totals":
                 return response_bytes(200, JSON_TYPE, msgspec.json.encode(self.account.totals()))
+            case "GET", "/_bodies":
+                return response_bytes(200, JSON_TYPE, msgspec.json.encode(self.bodies))
             case "POST", "/_rules":
                 self.script = Script(msgspec.json.decode(body))
                 return response_bytes(200, JSON_TYPE, b"{}")
@@ -105,7 +118,8 @@ class Endpoint:
 
     def _auth_ok(self, head: Head) -> bool:
         expected = self.options.api_key
-        return expected is None or head.headers.get("authorization") == f"Bearer {expected}"
+        key = head.headers.get("x-api-key", head.headers.get("authorization", "").removeprefix("Bearer "))
+        return expected is None or key == expected
 
     def _chat(self, connection: Connection, head: Head, body: bytes) -> None:
         request = read_request(body)
@@ -163,13 +177,19 @@ class Endpoint:
         if then.get("html"):
             return HTML_PAGE, "text/html; charset=utf-8", 1
         if "error" in then:
-            return msgspec.json.encode({"error": then["error"]}), "application/json", 1
+            return _told(exchange, status, then["error"]), "application/json", 1
         if not 200 <= status < 300:
-            return _error(f"the script says {status}", "scripted", None), "application/json", 0
+            said = {"message": f"the script says {status}"}
+            other = {**said, "type": "scripted", "code": None}
+            return _told(exchange, status, said if exchange.anthropic else other), "application/json", 0
         made = answer(exchange.request, then, self.defaults)
-        if exchange.request.stream:
-            return stream_of(made.body), "text/event-stream", made.output_tokens
-        return made.body, "application/json", made.output_tokens
+        whole = message_of(made.body) if exchange.anthropic else made.body
+        how = then.get("stream", {})
+        if not exchange.request.stream or how is False:
+            return whole, "application/json", made.output_tokens
+        asked = exchange.request.usage
+        streamed = message_stream_of(whole, how) if exchange.anthropic else stream_of(whole, how, usage=asked)
+        return streamed, "text/event-stream", made.output_tokens
 
     def _break(
         self, connection: Connection, fault: str, status: int, headers: dict[str, str], body: bytes
@@ -237,6 +257,17 @@ async def _pour(connection: Connection, fault: str, head: bytes) -> None:
             if connection.transport.get_write_buffer_size() < 1 << 20:
                 connection.transport.write(b" " * 65536)
             await asyncio.sleep(0)
+
+
+def _told(exchange: Exchange, status: int, error: dict[str, Any]) -> bytes:
+    return error_of(status, error) if exchange.anthropic else msgspec.json.encode({"error": error})
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return body.decode("utf-8", "replace")
 
 
 def _would_bill(exchange: Exchange) -> bool:
