@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..tools.distributions import draw
-from ..tools.toolsets import find_tool
+from ..tools import always_given, draw
 from .decide import Brief
 from .request import unit_seed
 from .settings import Settings, settings_digest, settings_record
@@ -29,12 +28,17 @@ class Briefs:
         return Brief(row, self._settings, self._record, tools, seed)
 
     def drawn(self, unit: str, toolsets: Toolsets) -> list[str]:
-        """The toolsets of a new attempt: those asked for, or a draw that is the same in every session."""
+        """The toolsets of a new attempt: those asked for, or a draw that is the same in every session.
+
+        What no distribution speaks of, because it is the user's own, comes with every draw.
+        """
         if self._settings.toolsets is not None:
             return self._settings.toolsets
         content, occurrence, sample = split_unit(unit)
         identity = f"{content}#{occurrence}".encode()
-        return draw(self._settings.distribution, self._settings.seed or 0, identity, sample, list(toolsets))
+        distribution, available = self._settings.distribution, list(toolsets)
+        drawn = draw(distribution, self._settings.seed or 0, identity, sample, available)
+        return [*drawn, *always_given(distribution, available)]
 
 
 def image_of(row: dict[str, Any]) -> object:
@@ -47,9 +51,3 @@ def split_unit(unit: str) -> tuple[str, int, int]:
     content, _, rest = unit.removeprefix("prompt:").partition("#")
     occurrence, _, sample = rest.partition(".")
     return content, int(occurrence), int(sample)
-
-
-def safe_to_repeat(name: str) -> bool:
-    """Whether a tool that was started and not seen to finish may simply be run again."""
-    tool = find_tool(name)
-    return tool is not None and tool.safe_to_repeat

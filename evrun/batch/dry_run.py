@@ -14,11 +14,13 @@ from eventlog.storage import LogReader, lock_holder
 from projections import Attempt, RowSource, RunState, fold_log, loads_lenient, prompt_text, unit_name
 
 from ..caps import caps_now
+from ..effects.clock import random_bytes
 from ..errors import UsageFault
 from ..estimate import NOTHING, Estimate, estimate, total
 from ..prices import Price
+from ..tools import Toolbox, open_toolbox
 from . import opening
-from .briefs import Briefs, image_of, safe_to_repeat
+from .briefs import Briefs, image_of
 from .cap_outlook import CapOutlook, CapWatch
 from .decide import reason_to_supersede
 from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
@@ -26,6 +28,7 @@ from .options import Options, check_run_name, resolve
 from .outlook import outlook_of
 from .settings import Settings, settings_from_record
 from .tool_calls import attempt_directory
+from .tool_sources import prepare_tools
 
 MOST_ROWS = 5
 """So many of the rows that may cost most are named."""
@@ -89,8 +92,9 @@ async def _new(options: Options, environment: Mapping[str, str]) -> DryRun:
     scanned = opening.scan_dataset(options.dataset, settings, skip_bad_rows=settings.skip_bad_rows)
     settings = await choose_model(settings, environment)
     check_endpoint(settings, environment)
-    thinker = _Thinker(options, settings, RunState(), caps_now({}, options.caps))
-    thinker.suppose([opening.started(options, settings, scanned)])
+    toolbox = await _looked_into(settings, environment)
+    thinker = _Thinker(options, settings, RunState(), caps_now({}, options.caps), toolbox)
+    thinker.suppose([opening.started(options, settings, scanned, toolbox)])
     thinker.plan(opening.first_plan(options.dataset, settings, scanned))
     return thinker.result(None, held=False)
 
@@ -102,8 +106,9 @@ async def _resumed(
     recorded = settings_from_record(state.batch.settings)
     settings = await choose_model(resolve(options, recorded, environment), environment)
     opening.check_plan_options(options, recorded, settings, state.batch)
-    change = opening.changed(state.batch, settings)
-    thinker = _Thinker(options, settings, state, caps_now(state.ledger.caps, options.caps))
+    toolbox = await _looked_into(settings, environment)
+    change = opening.changed(state.batch, settings, toolbox)
+    thinker = _Thinker(options, settings, state, caps_now(state.ledger.caps, options.caps), toolbox)
     first: list[Event] = [change] if change else []
     further: Iterable[Event] = ()
     if options.dataset is not None or not state.batch.plan_complete:
@@ -120,6 +125,13 @@ async def _resumed(
     return thinker.result(end, held=lock_holder(options.directory / "log") is not None)
 
 
+async def _looked_into(settings: Settings, environment: Mapping[str, str]) -> Toolbox:
+    """The tools that a run would have; MCP servers are started to be asked, and ended."""
+    prepared = await prepare_tools(settings, environment)
+    async with open_toolbox(prepared, environment, marker=f"dry-{random_bytes(8).hex()}") as toolbox:
+        return toolbox
+
+
 class _Thinker:
     """Goes through the units of a run as a session would find them, and adds up their bounds.
 
@@ -127,13 +139,19 @@ class _Thinker:
     """
 
     def __init__(
-        self, options: Options, settings: Settings, state: RunState, caps: Mapping[str, int]
+        self,
+        options: Options,
+        settings: Settings,
+        state: RunState,
+        caps: Mapping[str, int],
+        toolbox: Toolbox,
     ) -> None:
         self._options = options
         self._settings = settings
         self._state = state
         self._price = price_of(settings)
         self._briefs = Briefs(settings)
+        self._toolbox = toolbox
         self._caps = caps
         self._watch = CapWatch(caps, state.ledger, state.batch)
         self._bounds = NOTHING
@@ -197,10 +215,11 @@ class _Thinker:
         if attempt is not None:
             brief = self._briefs.brief(name, row, attempt.toolsets, batch.toolsets)
             place = attempt_directory(self._options.directory / "work", name, attempt.attempt)
-            goes_on = partial(reason_to_supersede, attempt, brief, self._briefs.digest, safe_to_repeat)
+            safe = self._toolbox.safe_to_repeat
+            goes_on = partial(reason_to_supersede, attempt, brief, self._briefs.digest, safe)
             if goes_on(directory_there=place.is_dir()) is None:
                 return estimate(outlook_of(attempt, brief), self._price)
-        if image_of(row) is not None:
+        if image_of(row) is None and row.get("cwd") is not None:
             return None
         toolsets = self._briefs.drawn(name, batch.toolsets)
         brief = self._briefs.brief(name, row, toolsets, batch.toolsets)

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from eventlog.events import (
     BudgetChanged,
@@ -26,13 +26,14 @@ from projections import BatchState, Ledger, is_view
 
 from ..effects.clock import now_ns, random_bytes
 from ..errors import UsageFault
-from ..tools import definitions, distribution_toolsets, left_out
+from ..tools import Toolbox
 from ..versions import versions
 from .dataset import read_dataset, refuse_bad_lines
 from .decide import rejudge
 from .options import Options
 from .plan import Comparison, Numbering, Scan, compare, plan, scan
 from .settings import Settings, changes_between, settings_from_record, settings_record
+from .tool_sources import run_toolsets
 
 WITHDRAWN_CHUNK = 1000
 FIRST_SEGMENT_BYTES = 64 * 1024
@@ -145,31 +146,23 @@ def opened(session: int, pid: int) -> SessionOpened:
     return SessionOpened(session, pid, socket.gethostname(), versions()["evrun"])
 
 
-def started(options: Options, settings: Settings, scanned: Scan) -> RunStarted:
+def started(options: Options, settings: Settings, scanned: Scan, toolbox: Toolbox) -> RunStarted:
     """The event that begins a new run."""
     inputs = [InputDigest("dataset rows", scanned.sha256, scanned.size_bytes, settings.dataset)]
     return RunStarted(
-        "batch", options.run_name, settings_record(settings), run_toolsets(settings), versions(), inputs
+        "batch",
+        options.run_name,
+        settings_record(settings),
+        run_toolsets(settings, toolbox),
+        versions(),
+        inputs,
     )
 
 
-def run_toolsets(settings: Settings) -> dict[str, list[dict[str, Any]]]:
-    """The tool definitions that a run may use, by toolset."""
-    names = settings.toolsets
-    return definitions(distribution_toolsets(settings.distribution) if names is None else names)
-
-
-def toolsets_left_out(settings: Settings) -> list[str]:
-    """The toolsets of the run's distribution that evrun does not have; they are left out of each draw."""
-    if settings.toolsets is not None:
-        return []
-    return left_out(settings.distribution)
-
-
-def changed(batch: BatchState, settings: Settings) -> SettingsChanged | None:
+def changed(batch: BatchState, settings: Settings, toolbox: Toolbox) -> SettingsChanged | None:
     """What a resume changes against the record; null: nothing."""
     changes = changes_between(settings_from_record(batch.settings), settings)
-    toolsets = run_toolsets(settings)
+    toolsets = run_toolsets(settings, toolbox)
     renewed = toolsets if toolsets != batch.toolsets else None
     return SettingsChanged(changes, renewed) if changes or renewed is not None else None
 

@@ -16,8 +16,7 @@ import msgspec
 from ..effects.llm_endpoint import Endpoint
 from ..errors import UsageFault
 from ..prices import parse_price
-from ..tools.distributions import percents
-from ..tools.toolsets import BUILT_IN
+from ..tools import check_sources
 from .dialects import DIALECTS, endpoint_values
 from .headers import brings_a_key
 from .settings import (
@@ -29,6 +28,7 @@ from .settings import (
     Settings,
     settings_record,
 )
+from .tool_sources import absolute_paths, sources_of
 from .wire_options import LOCAL_MODEL, check_wire
 
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -87,6 +87,7 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
         given["prefill"] = read_prefill(options.prefill_messages_file)
     if options.skip_bad_rows:
         given["skip_bad_rows"] = True
+    given |= absolute_paths(given)
     if options.dataset is not None:
         given["dataset"] = options.dataset_name or str(options.dataset)
     base = msgspec.to_builtins(recorded) if recorded is not None else _from_environment(environment)
@@ -194,11 +195,9 @@ def _check_choices(settings: Settings) -> None:
     for name in EVRUN_SETS:
         if name in (settings.extra_body or {}):
             raise UsageFault(f"--extra-body {name}: evrun sets this itself", hint="leave it out")
-    percents(settings.distribution)
+    check_sources(sources_of(settings))
     for price in settings.prices:
         parse_price(price)
-    for name in settings.toolsets or []:
-        _check_choice("toolsets", name, tuple(BUILT_IN))
 
 
 def _check_choice(name: str, value: str | None, known: tuple[str, ...]) -> None:

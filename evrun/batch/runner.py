@@ -11,8 +11,8 @@ from projections import RowSource, Views
 
 from ..effects.clock import monotonic
 from .attempt import AttemptRunner, Services
-from .briefs import Briefs, image_of, safe_to_repeat
-from .decide import reason_to_supersede, superseded
+from .briefs import Briefs
+from .decide import Brief, reason_to_supersede, superseded
 from .settings import Settings
 
 VIEW_INTERVAL_S = 0.5
@@ -85,28 +85,29 @@ class BatchRunner:
             there = self._s.tools.directory(unit, attempt.attempt).is_dir()
             brief = self._briefs.brief(unit, row, attempt.toolsets, self._batch.toolsets)
             reason = reason_to_supersede(
-                attempt, brief, self._briefs.digest, safe_to_repeat, directory_there=there
+                attempt, brief, self._briefs.digest, self._s.tools.safe_to_repeat, directory_there=there
             )
             if reason is None:
-                return await AttemptRunner(self._s, unit, brief, None).run()
+                return await self._attempt(unit, brief, attempt.attempt, None)
             await self._s.journal.record(superseded(attempt, reason))
-        image = image_of(row)
-        if image is not None:
-            await self._refuse_image(unit, image)
-            return None
         toolsets = self._briefs.drawn(unit, self._batch.toolsets)
         brief = self._briefs.brief(unit, row, toolsets, self._batch.toolsets)
-        started = PromptStarted(unit, self._batch.units[unit].attempt + 1, toolsets, self._briefs.digest)
-        return await AttemptRunner(self._s, unit, brief, started).run()
-
-    async def _refuse_image(self, unit: str, image: object) -> None:
-        """A row that wants a container must not run on the host instead; nothing is sent for it."""
         number = self._batch.units[unit].attempt + 1
-        message = f"the row asks for container image {image!r}; this version of evrun runs no containers"
-        await self._s.journal.record(
-            PromptStarted(unit, number, [], self._briefs.digest),
-            PromptFailed(unit, number, "no_container", message, None, retryable=False),
+        started = PromptStarted(unit, number, toolsets, self._briefs.digest)
+        return await self._attempt(unit, brief, number, started)
+
+    async def _attempt(
+        self, unit: str, brief: Brief, number: int, started: PromptStarted | None
+    ) -> Ticket | None:
+        """Work on an attempt; a row that wants a container must not run on the host instead."""
+        refusal = await self._s.tools.refusal(brief.row)
+        if refusal is None:
+            return await AttemptRunner(self._s, unit, brief, started).run()
+        failed = PromptFailed(
+            unit, number, refusal.error_class, refusal.message, None, retryable=refusal.retryable
         )
+        await self._s.journal.record(*([] if started is None else [started]), failed)
+        return None
 
     async def _keep_views(self, watch: Callable[[], None]) -> None:
         """Keep the files that people look at close to the log, at a bounded cost."""

@@ -18,12 +18,14 @@ from ..caps import caps_now
 from ..effects.memory import suit_many_small_objects
 from ..effects.signals import watch_signals
 from ..errors import Stopped, UsageFault, leaf
+from ..tools import Prepared, Toolbox
 from . import opening
 from .control import Control, Ending
 from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
 from .options import Options, check_run_name, resolve
 from .plan import Comparison, Scan
 from .settings import Settings, settings_from_record
+from .tool_sources import prepare_tools, same_tools, toolsets_left_out
 from .work import Beginning, Result, Ui, Work
 
 
@@ -81,20 +83,23 @@ class _Session:
         check_endpoint(settings, self._environment)
         caps = caps_now({}, options.caps)
         await self._check_caps(caps, settings)
+        prepared = await prepare_tools(settings, self._environment)
         self._go_on()
         with closing(await self._open_writer()) as writer:
             views = await to_thread.run_sync(open_views, options.directory, writer.reader())
             if views.state.sequence > 0:
                 # Somebody was quicker: the name was free when it was looked at, before the lock was taken.
                 opening.refuse_used_name(options)
-            first: list[Event] = [
-                opening.started(options, settings, scanned),
-                opening.opened(writer.epoch, os.getpid()),
-                *opening.recapped({}, caps),
-            ]
-            self._say_left_out(settings)
-            further = opening.first_plan(options.dataset, settings, scanned)
-            return await self._work.run(writer, views, settings, Beginning(first, further))
+            async with self._work.tools(writer, prepared) as toolbox:
+                self._go_on()
+                first: list[Event] = [
+                    opening.started(options, settings, scanned, toolbox),
+                    opening.opened(writer.epoch, os.getpid()),
+                    *opening.recapped({}, caps),
+                ]
+                self._say_left_out(settings, prepared, toolbox)
+                further = opening.first_plan(options.dataset, settings, scanned)
+                return await self._work.run(writer, views, settings, Beginning(first, further), toolbox)
 
     async def resume(self) -> Result:
         """Go on with a run."""
@@ -117,11 +122,9 @@ class _Session:
         # A run that was imported may not know its model.
         settings = await choose_model(resolve(self._options, recorded, self._environment), self._environment)
         opening.check_plan_options(self._options, recorded, settings, state.batch)
-        change = opening.changed(state.batch, settings)
         # All that this resume intends is one commit, so that a crash leaves all of it or nothing.
-        first: list[Event] = [opening.opened(writer.epoch, os.getpid()), *([change] if change else [])]
         caps = caps_now(state.ledger.caps, self._options.caps)
-        first += opening.recapped(state.ledger.caps, caps)
+        first: list[Event] = opening.recapped(state.ledger.caps, caps)
         first += opening.orphaned(state.ledger)
         further: Iterable[Event] = ()
         new_rows = False
@@ -135,12 +138,19 @@ class _Session:
             further = opening.further_plan(path, settings, state.batch, scanned, compared)
         if recorded.require_reasoning != settings.require_reasoning:
             first += opening.rejudged(writer.reader(), state.batch, settings)
+        prepared = None
         if new_rows or self._work.left(state):
             check_endpoint(settings, self._environment)
             await self._check_caps(caps, settings)
-        self._go_on()
-        self._say_changes(change)
-        return await self._work.run(writer, views, settings, Beginning(first, further))
+        if new_rows or self._work.left(state) or not same_tools(recorded, settings):
+            prepared = await prepare_tools(settings, self._environment)
+        async with self._work.tools(writer, prepared, state.batch.toolsets) as toolbox:
+            self._go_on()
+            change = opening.changed(state.batch, settings, toolbox)
+            self._say_changes(change)
+            opened = opening.opened(writer.epoch, os.getpid())
+            first = [opened, *([change] if change else []), *first]
+            return await self._work.run(writer, views, settings, Beginning(first, further), toolbox)
 
     async def _check_caps(self, caps: Mapping[str, int], settings: Settings) -> None:
         """Refuse what no cap could hold. The table of prices is read in a thread: it takes a while."""
@@ -161,10 +171,12 @@ class _Session:
         if ending is not None:
             raise Stopped(f"{ending.reason} before anything was changed", ending.exit_code)
 
-    def _say_left_out(self, settings: Settings) -> None:
-        missing = opening.toolsets_left_out(settings)
+    def _say_left_out(self, settings: Settings, prepared: Prepared, toolbox: Toolbox) -> None:
+        missing = toolsets_left_out(settings, toolbox)
         if missing:
             self._ui.note(f"distribution {settings.distribution}: evrun does not have {', '.join(missing)}")
+        if prepared.unused:
+            self._ui.note(f"not offered, because --toolsets does not name it: {', '.join(prepared.unused)}")
 
     def _say_compared(self, compared: Comparison) -> None:
         new, gone = len(compared.new), len(compared.gone)

@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -10,12 +11,12 @@ from eventlog.events import ToolFinished, ToolStarted
 from projections import Attempt, ToolCall, tool_succeeded
 
 from ..effects.clock import monotonic
+from ..effects.containers import Containers, NoContainer
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor
 from ..journal import Journal
-from ..tools.arguments import parse_arguments
-from ..tools.base import Tool, ToolContext
-from ..tools.toolsets import find_tool, run_tool
+from ..tools import Tool, Toolbox, ToolContext, parse_arguments, run_tool
+from .briefs import image_of
 from .decide import Brief, RunTools
 
 
@@ -35,10 +36,10 @@ class Rejected(msgspec.Struct, frozen=True):
     problem: str
 
 
-def prepare(call: ToolCall, position: int, brief: Brief) -> Ready | Rejected:
+def prepare(call: ToolCall, position: int, brief: Brief, toolbox: Toolbox) -> Ready | Rejected:
     """Look at a tool call before anything happens: is there such a tool here, and do the arguments fit?"""
     offered = [tool["name"] for tool in brief.tools]
-    tool = find_tool(call.name) if call.name in offered else None
+    tool = toolbox.find(call.name) if call.name in offered else None
     if tool is None:
         return Rejected(position, f"unknown tool {call.name!r}; available: {', '.join(offered) or 'none'}")
     arguments = parse_arguments(call.arguments, tool)
@@ -53,23 +54,43 @@ def attempt_directory(work: Path, unit: str, attempt: int) -> Path:
     return work / f"{name}-a{attempt}"
 
 
-class ToolRunner:
-    """Runs the tool calls of attempts, each attempt in its own directory under `work`."""
+class ToolPlace(NamedTuple):
+    """Where tools work and how their processes are known: what all attempts of a session have in common."""
 
-    def __init__(self, journal: Journal, work: Path, marker: str, redactor: Redactor) -> None:
+    work: Path
+    marker: str
+    redactor: Redactor
+    containers: Containers
+
+
+class ToolRunner:
+    """Runs the tool calls of attempts, each attempt in its own directory under the work directory."""
+
+    def __init__(self, journal: Journal, toolbox: Toolbox, place: ToolPlace) -> None:
         self._journal = journal
-        self._work = work
-        self._marker = marker
-        self._redactor = redactor
+        self._toolbox = toolbox
+        self._work = place.work
+        self._marker = place.marker
+        self._redactor = place.redactor
+        self._containers = place.containers
 
     def directory(self, unit: str, attempt: int) -> Path:
         """Where an attempt's tools work."""
         return attempt_directory(self._work, unit, attempt)
 
+    def safe_to_repeat(self, name: str) -> bool:
+        """Whether a tool that was started and not seen to finish may simply be run again."""
+        return self._toolbox.safe_to_repeat(name)
+
+    async def refusal(self, row: dict[str, Any]) -> NoContainer | None:
+        """Why the commands of a row cannot run where it wants them to; null: they can, its image is there."""
+        place = await self._containers.place(image_of(row), row.get("cwd"))
+        return place if isinstance(place, NoContainer) else None
+
     async def run(self, attempt: Attempt, step: RunTools, brief: Brief, timeout_s: float) -> None:
         """Run the calls of one turn: together where each of them is safe, else one after the other."""
         calls = attempt.answers()[step.turn - 1].tool_calls
-        prepared = [prepare(calls[position], position, brief) for position in step.positions]
+        prepared = [prepare(calls[position], position, brief, self._toolbox) for position in step.positions]
         for call in prepared:
             if isinstance(call, Rejected):
                 await self._reject(attempt, step.turn, call)
@@ -77,19 +98,19 @@ class ToolRunner:
         if len(ready) > 1 and all(call.tool.concurrent for call in ready):
             async with anyio.create_task_group() as group:
                 for call in ready:
-                    group.start_soon(self._one, attempt, step.turn, call, timeout_s)
+                    group.start_soon(self._one, attempt, step.turn, call, brief, timeout_s)
         else:
             for call in ready:
-                await self._one(attempt, step.turn, call, timeout_s)
+                await self._one(attempt, step.turn, call, brief, timeout_s)
 
-    async def _one(self, attempt: Attempt, turn: int, call: Ready, timeout_s: float) -> None:
+    async def _one(self, attempt: Attempt, turn: int, call: Ready, brief: Brief, timeout_s: float) -> None:
         digest = hashlib.sha256(call.text.encode("utf-8", "surrogatepass")).digest()[:16]
         await self._journal.record(
             ToolStarted(attempt.unit, attempt.attempt, turn, call.position, call.tool.name, digest)
         )
         began = monotonic()
         try:
-            context = self._context(attempt, timeout_s)
+            context = await self._context(attempt, brief, timeout_s)
         except OSError as error:
             content = msgspec.json.encode({"error": f"no working directory: {error.strerror}"}).decode()
         else:
@@ -114,14 +135,18 @@ class ToolRunner:
         if any(turn.started for turn in attempt.turns):
             marker = f"{self._marker}/{self.directory(attempt.unit, attempt.attempt).name}"
             await anyio.to_thread.run_sync(kill_orphans, marker)
+            await self._containers.end(marker)
 
-    def _context(self, attempt: Attempt, timeout_s: float) -> ToolContext:
+    async def _context(self, attempt: Attempt, brief: Brief, timeout_s: float) -> ToolContext:
         directory = self.directory(attempt.unit, attempt.attempt)
         for made in (self._work, directory):
             made.mkdir(mode=0o700, exist_ok=True)
+        container = await self._containers.place(image_of(brief.row), brief.row.get("cwd"))
+        assert not isinstance(container, NoContainer), "a row without its container is not worked on"
         return ToolContext(
             workdir=directory,
             marker=f"{self._marker}/{directory.name}",
             timeout_s=timeout_s,
             redactor=self._redactor,
+            container=container,
         )

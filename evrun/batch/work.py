@@ -1,6 +1,7 @@
 """The work of one session: the first commit, the plan, the run, the last commit, the views."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol
 
 import anyio
@@ -13,12 +14,14 @@ from projections import RowSource, RunState, Views
 
 from ..budget import Budget
 from ..effects.clock import monotonic
+from ..effects.containers import Containers
 from ..effects.limiter import Limiter
 from ..effects.orphans import kill_orphans
-from ..effects.secrets import Redactor
+from ..effects.secrets import Redactor, find_secrets
 from ..errors import EvrunError, leaf
 from ..journal import Journal
 from ..loop import Caller
+from ..tools import Prepared, Toolbox, open_toolbox
 from .attempt import Services
 from .control import Control
 from .endpoint import open_client, price_of
@@ -27,7 +30,12 @@ from .opening import units_to_retry
 from .options import Options
 from .runner import BatchRunner
 from .settings import Settings, in_words
-from .tool_calls import ToolRunner
+from .tool_calls import ToolPlace, ToolRunner
+from .tool_sources import Definitions, remembered_toolbox
+
+SERVERS = ".servers"
+"""What the marker of a run's MCP servers ends with: they live as long as the session, and no attempt's end
+is theirs."""
 
 
 class Ui(Protocol):
@@ -71,6 +79,7 @@ class Work:
         self._control = control
         self._began = monotonic()
         self._marker: str | None = None
+        self._containers: Containers | None = None
 
     def left(self, state: RunState) -> bool:
         """Whether there is anything to do."""
@@ -82,15 +91,45 @@ class Work:
         """End all processes that tools of this run have started, also those of earlier sessions."""
         if self._marker is not None:
             kill_orphans(self._marker)
+            kill_orphans(f"{self._marker}{SERVERS}")
+        if self._containers is not None:
+            self._containers.end_all_at_once()
 
-    async def run(self, writer: LogWriter, views: Views, settings: Settings, beginning: Beginning) -> Result:
+    @asynccontextmanager
+    async def tools(
+        self, writer: LogWriter, prepared: Prepared | None, remembered: Definitions | None = None
+    ) -> AsyncIterator[Toolbox]:
+        """The session's tools, open as long as the context; with nothing prepared those that are remembered.
+
+        What earlier sessions have left running is ended first.
+        """
+        if prepared is None:
+            yield remembered_toolbox(remembered or {})
+            return
+        self._marker = writer.log_id.hex()
+        await to_thread.run_sync(self.kill_tools)
+        servers = f"{self._marker}{SERVERS}"
+        async with open_toolbox(prepared, self._environment, marker=servers) as toolbox:
+            yield toolbox
+        if prepared.servers:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(kill_orphans, servers)
+
+    async def run(
+        self,
+        writer: LogWriter,
+        views: Views,
+        settings: Settings,
+        beginning: Beginning,
+        toolbox: Toolbox,
+    ) -> Result:
         """Do the work, close the session, and write the views."""
         journal = Journal(writer, views, self._ui.see)
         known = views.state.ledger.total.settled_calls > 0 and not _elsewhere(beginning.first)
         try:
             await self._record(journal, beginning)
             if self.left(views.state):
-                await self._work(journal, writer, views, settings, known=known)
+                await self._work(journal, writer, views, settings, toolbox, known=known)
         except (AppendError, EvrunError, BaseExceptionGroup) as error:
             self._fail(error)
         await self._close(journal, views.state)
@@ -116,12 +155,23 @@ class Work:
             await journal.record(event)
 
     async def _work(
-        self, journal: Journal, writer: LogWriter, views: Views, settings: Settings, *, known: bool
+        self,
+        journal: Journal,
+        writer: LogWriter,
+        views: Views,
+        settings: Settings,
+        toolbox: Toolbox,
+        *,
+        known: bool,
     ) -> None:
-        self._marker = writer.log_id.hex()
-        redactor = Redactor.from_environment(self._environment, *secret_variables(settings))
+        assert self._marker is not None
+        secrets = find_secrets(self._environment, *secret_variables(settings))
+        redactor = Redactor(secrets | toolbox.secrets)
         price = price_of(settings)
-        await to_thread.run_sync(self.kill_tools)
+        self._containers = Containers(self._marker)
+        place = ToolPlace(
+            (self._options.directory / "work").resolve(), self._marker, redactor, self._containers
+        )
         async with open_client(settings, self._environment) as client:
             self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
             self._ui.note(f"settings: {in_words(settings) or 'the defaults'}")
@@ -131,7 +181,7 @@ class Work:
                 Caller(journal, client, price, redactor, budget, any_success=known),
                 Limiter(),
                 self._control,
-                ToolRunner(journal, (self._options.directory / "work").resolve(), self._marker, redactor),
+                ToolRunner(journal, toolbox, place),
                 price,
                 budget,
             )
@@ -141,7 +191,8 @@ class Work:
                 await runner.run(again, lambda: self._ui.progress(views.state))
             finally:
                 with anyio.CancelScope(shield=True):
-                    await to_thread.run_sync(self.kill_tools)
+                    await to_thread.run_sync(kill_orphans, self._marker)
+                    await self._containers.end_all()
 
     def _budget(self, journal: Journal, state: RunState) -> Budget:
         before_ns = sum(session.worked_ns for session in state.batch.sessions[:-1])

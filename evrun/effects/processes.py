@@ -104,6 +104,16 @@ async def run_command(
     return Ended(None if deadline.cancelled_caught else process.returncode, head, tail, dropped)
 
 
+@contextmanager
+def keeping_output(output: BoundedOutput) -> Iterator[int]:
+    """The writing end of a pipe, for a process to write to; what it writes is kept while the loop runs."""
+    with _pipe() as (read_end, write_end), _reading(read_end, output):
+        try:
+            yield write_end
+        finally:
+            _read_rest(read_end, output)
+
+
 def kill_group(group: int) -> None:
     """SIGKILL for every process of a group; nothing happens if there is none, or it is not ours."""
     with suppress(ProcessLookupError, PermissionError):
@@ -114,7 +124,7 @@ def _start(
     command: Sequence[str], directory: Path, environment: Mapping[str, str], output: int
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - running what the model asked for is what this is for
-        [*_dies_with_us(), *command],
+        [*dies_with_us(), *command],
         cwd=directory,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
@@ -126,7 +136,7 @@ def _start(
 
 
 @cache
-def _dies_with_us() -> tuple[str, ...]:
+def dies_with_us() -> tuple[str, ...]:
     """A prefix that lets the kernel kill a command when the runner dies, where there is a program for it.
 
     Setting that between fork and exec in Python is not safe with threads; util-linux's `setpriv` does it

@@ -1,33 +1,40 @@
 """The tools that the built-in agent can use, in toolsets, and how they are chosen and run."""
 
 from .arguments import parse_arguments
+from .authoring import tool
 from .base import Tool, ToolContext, Toolset
-from .toolsets import (
-    BUILT_IN,
-    definitions,
-    distribution_names,
-    distribution_table,
-    distribution_toolsets,
-    draw_toolsets,
-    find_tool,
+from .distributions import distribution_table, draw
+from .running import run_tool
+from .sources import (
+    Prepared,
+    Sources,
+    always_given,
+    check_sources,
+    chosen_toolsets,
     left_out,
-    run_tool,
-    toolset_names,
+    open_toolbox,
+    prepare,
 )
+from .toolbox import BUILT_IN, Toolbox, toolset_names
 
 __all__ = [
     "BUILT_IN",
+    "Prepared",
+    "Sources",
     "Tool",
     "ToolContext",
+    "Toolbox",
     "Toolset",
-    "definitions",
-    "distribution_names",
+    "always_given",
+    "check_sources",
+    "chosen_toolsets",
     "distribution_table",
-    "distribution_toolsets",
-    "draw_toolsets",
-    "find_tool",
+    "draw",
     "left_out",
+    "open_toolbox",
     "parse_arguments",
+    "prepare",
     "run_tool",
+    "tool",
     "toolset_names",
 ]

@@ -27,7 +27,7 @@ def parse_arguments(text: str, tool: Tool) -> dict[str, Any] | str:
         return f"the arguments of {tool.name} are not usable JSON: {error}"
     if not isinstance(value, dict):
         return f"the arguments of {tool.name} must be one JSON object, found {_named(value)}"
-    return _fitted(value, tool)
+    return _fitted(value, tool) if tool.fit is None else tool.fit(value)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

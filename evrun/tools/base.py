@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ..effects.containers import Container
 from ..effects.secrets import Redactor
 
 
@@ -13,24 +14,31 @@ class ToolContext(msgspec.Struct, frozen=True):
     """The place and the limits of one tool call.
 
     `workdir` is the attempt's private directory, which exists; `marker` names the attempt in the environment
-    of every process; `timeout_s` is what is left of the attempt's time.
+    of every process; `timeout_s` is what is left of the attempt's time. Commands run in `container`, where
+    the row asks for one.
     """
 
     workdir: Path
     marker: str
     timeout_s: float
     redactor: Redactor
+    container: Container | None = None
 
 
 Run = Callable[[dict[str, Any], ToolContext], Awaitable[dict[str, Any]]]
 """Arguments that fit the schema, and the context, to a JSON object whose `error` is null or a text."""
 
 
+Fit = Callable[[dict[str, Any]], dict[str, Any] | str]
+"""Arguments as the model gave them to those that a tool takes, or to what is wrong with them."""
+
+
 class Tool(msgspec.Struct, frozen=True):
     """A tool as the model sees it, and how it is run.
 
     `parameters` is a JSON schema. `safe_to_repeat`: a call that was cut short may simply be made again.
-    `concurrent`: it may run beside others of the same turn, because the order makes no difference.
+    `concurrent`: it may run beside others of the same turn, because the order makes no difference. `fit`
+    checks the arguments of a tool whose schema says more than those of the built-in tools do.
     """
 
     name: str
@@ -39,6 +47,7 @@ class Tool(msgspec.Struct, frozen=True):
     run: Run
     safe_to_repeat: bool
     concurrent: bool
+    fit: Fit | None = None
 
     def definition(self) -> dict[str, Any]:
         """What a model is told about the tool."""

@@ -48,6 +48,11 @@ def percents(distribution: str) -> dict[str, int]:
     return found
 
 
+def distribution_table() -> dict[str, dict[str, int]]:
+    """Distribution -> toolset -> percent."""
+    return DISTRIBUTIONS
+
+
 def split_by_availability(distribution: str, available: Sequence[str]) -> tuple[list[str], list[str]]:
     """The toolsets of a distribution that are there, and those that are left out of the draw."""
     table = percents(distribution)
