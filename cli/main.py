@@ -19,6 +19,7 @@ from .errors import explain
 COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
     "status": "Show how far a run is, also while it is going on.",
+    "stop": "End the process that works on a run; everything is kept.",
     "list": "List the runs of a directory, each with how it stands.",
     "stats": "Show the whole run in numbers, and what they advise.",
     "show": "Show one prompt from beginning to end, to be read.",
