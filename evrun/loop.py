@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from eventlog.errors import LogClosed, NotWritten
-from eventlog.events import BudgetReserved, Event, ModelAnswered, ModelCallFailed
+from eventlog.events import BudgetReserved, BudgetSpent, Event, ModelAnswered, ModelCallFailed, Usage
 from eventlog.storage import Ticket
 from projections import idempotency_key, normalise_usage, read_answer
 
@@ -38,12 +38,21 @@ from .providers import Verdict, classify
 class Done(NamedTuple):
     """A call that was made: its verdict, and the commit that still has to become durable, if one has.
 
-    `over_bound` says how the answer took more than was set aside for it; null where it did not.
+    `over_bound` says how the answer took more than was set aside for it; null where it did not. `usage` is
+    what an answer reports in full; null for all else.
     """
 
     verdict: Verdict
     behind: Ticket | None
     over_bound: str | None = None
+    usage: Usage | None = None
+
+    @property
+    def took(self) -> tuple[int | None, int | None]:
+        """Tokens in and out, for whoever counts them by the minute; null where nobody knows."""
+        if self.usage is not None:
+            return self.usage.input_tokens, self.usage.output_tokens
+        return (0, 0) if self.verdict.billed == "no" else (None, None)
 
 
 class Caller:
@@ -104,6 +113,7 @@ class Caller:
         verdict = msgspec.structs.replace(verdict, message=self._redactor.clean_text(verdict.message))
         outcome = self._outcome(reserved, sent, verdict)
         over = over_bound(reserved, outcome[0], media=bound.media)
+        usage = outcome[0].usage if isinstance(outcome[0], BudgetSpent) else None
         if verdict.kind == "answer":
             self.any_success = True
             try:
@@ -113,9 +123,9 @@ class Caller:
                 await self._journal.record(*outcome)
                 raise
             if last is not None:
-                return Done(verdict, self._journal.record(*outcome, last), over)
+                return Done(verdict, self._journal.record(*outcome, last), over, usage)
         await self._journal.record(*outcome)
-        return Done(verdict, None, over)
+        return Done(verdict, None, over, usage)
 
     async def _reserve(self, reserved: BudgetReserved, first: Event | None) -> None:
         """Return once the reservation is durable. If that wait is cancelled, the call is released: unsent."""

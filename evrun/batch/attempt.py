@@ -93,10 +93,11 @@ class AttemptRunner:
         # What the body says, and nothing else: --extra-body may have taken the output cap out again.
         bound = request_bound(body, self._s.price)
         while True:
-            await self._pass_gate()
+            tokens = self._s.limiter.asked(bound.input_tokens, bound.output_tokens)
+            await self._pass_gate(tokens)
             if self._s.control.stopping or not await self._get_room(attempt, bound):
                 return False
-            if not self._s.limiter.left_s:
+            if (permit := self._s.limiter.take(tokens)) is not None:
                 break
         # No await from here until the reservation is queued: what was found free must still be.
         first, timeout = self._take_started(), min(settings.request_timeout, self._left())
@@ -104,6 +105,7 @@ class AttemptRunner:
             order, body, bound, timeout_s=timeout, first=first, conclude=partial(self._conclude, attempt)
         )
         self._behind = done.behind
+        self._s.limiter.settle(permit, *done.took)
         if done.over_bound is not None and self._s.budget.capped:
             self._pause_for(f"an answer took more than its bound, so that no cap can hold: {done.over_bound}")
         return await self._after(done.verdict)
@@ -185,10 +187,10 @@ class AttemptRunner:
         await self._s.control.sleep(min(backoff_s(self._tries - 1), max(self._left(), 0.0)))
         return True
 
-    async def _pass_gate(self) -> None:
-        """Wait while the run is paused; waiting as told does not count against the prompt's time."""
-        before = monotonic()
-        await self._s.limiter.pass_gate(self._s.control.sleep, lambda: self._s.control.stopping)
+    async def _pass_gate(self, tokens: int) -> None:
+        """Wait while the run is paused or sends too much; that does not count against the prompt's time."""
+        before, control = monotonic(), self._s.control
+        await self._s.limiter.pass_gate(control.sleep, lambda: control.stopping, tokens)
         self._deadline += monotonic() - before
 
     async def _fail(self, verdict: Verdict) -> None:

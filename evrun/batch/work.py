@@ -179,7 +179,7 @@ class Work:
             services = Services(
                 journal,
                 Caller(journal, client, price, redactor, budget, any_success=known),
-                Limiter(),
+                Limiter(settings.rpm, settings.tpm),
                 self._control,
                 ToolRunner(journal, toolbox, place),
                 price,

@@ -1,25 +1,36 @@
-"""One gate for the whole run: while a provider asks to wait, nobody sends."""
+"""One gate for the whole run: while a provider asks to wait, nobody sends; and so many a minute, no more."""
 
 from collections.abc import Awaitable, Callable
 
 import anyio
 
 from .clock import monotonic, random_bytes
+from .limiter_rates import Permit, Rates
 
+FREE = Permit(0.0, 0)
+"""The permit of a run without rates: nothing is counted."""
+LOOK_S = 0.5
+"""Whoever waits for a rate looks so often whether answers took less than was thought."""
 SPREAD_SHARE = 0.25
 LONGEST_SPREAD_S = 5.0
 
 
 class Limiter:
-    """Shared by all workers of a run.
+    """Shared by all workers of a run, whatever they send for. Must be used on one running event loop.
 
-    After a wait the workers go on one by one, spread over a quarter of the wait (at most 5 s), so that they
-    do not all knock at the same moment. Never earlier than was asked for.
+    `rpm` and `tpm` are the most requests and tokens within any minute (null: any number). After a wait the
+    workers go on one by one, spread over a quarter of the wait (at most 5 s), so that they do not all knock at
+    the same moment. Never earlier than was asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rpm: int | None = None, tpm: int | None = None) -> None:
         self._until = 0.0
         self._spread_s = 0.0
+        limited = rpm is not None or tpm is not None
+        self._rates = Rates(rpm, tpm, monotonic) if limited else None
+        self._counts_tokens = tpm is not None
+        self._turn = anyio.Lock()
+        self._largest_output = 0
 
     def pause_until(self, wait_s: float) -> None:
         """Let nobody pass for `wait_s` seconds from now. A longer wait that runs already stays."""
@@ -37,11 +48,48 @@ class Limiter:
         self,
         sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
         stopping: Callable[[], bool] = lambda: False,
+        tokens: int = 0,
     ) -> None:
-        """Return when sending is allowed; at once when no wait runs, or when `stopping` says so.
+        """Return when a request of so many tokens may be sent, or when `stopping` says so.
 
         `sleep` may return early; a wait that grew in the meantime is waited for too.
         """
+        await self._pause_over(sleep, stopping)
+        if self._rates is None:
+            return
+        # In the order in which they came: else a large request might wait for ever behind small ones.
+        async with self._turn:
+            while not stopping() and (left := self._rates.wait_s(tokens)) > 0:
+                await sleep(min(left, LOOK_S))
+                await self._pause_over(sleep, stopping)
+
+    def take(self, tokens: int = 0) -> Permit | None:
+        """Send at this very moment; null where the gate has shut since it was passed, for another try."""
+        if self.left_s:
+            return None
+        if self._rates is None:
+            return FREE
+        return self._rates.take(tokens) if self._rates.wait_s(tokens) <= 0 else None
+
+    def asked(self, input_tokens: int, output_tokens: int | None) -> int:
+        """The tokens that a request of these bounds counts as, until it is known what it took.
+
+        Without a cap on its output: as much output as the largest answer so far.
+        """
+        if not self._counts_tokens:
+            return 0
+        return input_tokens + (self._largest_output if output_tokens is None else output_tokens)
+
+    def settle(self, permit: Permit, input_tokens: int | None, output_tokens: int | None) -> None:
+        """What a request took. Where an endpoint does not say, it stays at what was thought."""
+        if self._rates is None or not self._counts_tokens or input_tokens is None or output_tokens is None:
+            return
+        self._largest_output = max(self._largest_output, output_tokens)
+        self._rates.correct(permit, input_tokens + output_tokens)
+
+    async def _pause_over(
+        self, sleep: Callable[[float], Awaitable[object]], stopping: Callable[[], bool]
+    ) -> None:
         place = None
         while (left := self.left_s) > 0 and not stopping():
             place = _fraction() if place is None else place
