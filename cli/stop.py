@@ -32,9 +32,10 @@ def stop_command(
 ) -> int:
     """End the process that works on a run: calls in flight finish, views are written, everything is kept.
 
-    Waits until it has ended, and says how the run stands. `--now` does not let calls finish (no more does a
-    second `evrun stop`, as a second Ctrl-C); a process that does not leave then is killed. The log is safe in every case. Exits with 0 also if nothing works on the
-    run, with 1 if it has not ended in time, with 6 if it works on another host.
+    Waits until it has ended, and says how the run stands. `--now` does not let calls finish (nor does a
+    second `evrun stop`, as a second Ctrl-C); a process that does not leave then is killed. The log is safe
+    in every case. Exits with 0 also if nothing works on the run, with 1 if it has not ended in time, with 6
+    if it works on another host.
     """
     if now and no_wait:
         raise UsageFault("--now and --no-wait contradict each other", "--now looks whether it has left")
@@ -70,9 +71,9 @@ def _lines(done: Stopping, stands: dict[str, Any], timeout_s: float) -> list[str
     if done.ended is None:
         return [f"{run}: process {done.pid} was asked to end; `evrun status {run}` shows when it has"]
     if not done.ended:
+        asked = f"{run}: process {done.pid} was asked to end, and it works on after {timeout_s:g} s"
         return [
-            f"{run}: process {done.pid} was asked to end, and it works on after {timeout_s:g} s: "
-            f"{_state(stands)}",
+            f"{asked}: {_state(stands)}",
             "it ends when its calls in flight have; stopped again, or with --now, it does not wait for them",
         ]
     how = "was killed" if "SIGKILL" in done.signals else "has ended"
