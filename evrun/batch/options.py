@@ -28,6 +28,7 @@ from .settings import (
     Settings,
     settings_record,
 )
+from .templating import check_template
 from .tool_sources import absolute_paths, sources_of
 from .wire_options import LOCAL_MODEL, check_wire
 
@@ -149,6 +150,7 @@ def _check(settings: Settings) -> None:
     _check_recordable(settings)
     _check_numbers(settings)
     _check_choices(settings)
+    check_template(settings)
     _check_endpoint(settings)
     check_wire(settings)
     if settings.agent != "chat":

@@ -1,7 +1,8 @@
 """The plan: which units a dataset makes, in which batches, and how a dataset compares with what was planned.
 
-A prompt is known by its content, never by its place: a digest of its exact text with `image` and `cwd`, and
-an occurrence number for repeats. All here is pure; rows stream through and only identities stay.
+A prompt is known by its content, never by its place: a digest of its exact text with `image` and `cwd` (and
+of the other fields that a template names), and an occurrence number for repeats. All here is pure; rows
+stream through and only identities stay.
 """
 
 import hashlib
@@ -12,11 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from eventlog.events import PlannedRow, PromptsPlanned
-from projections import prompt_text, unit_name
+from projections import batch_request, prompt_text, unit_name
 
 from ..errors import RunFailed
 from .dataset import BadLine, Row
 
+PLAIN = "{prompt}"
 CHUNK_ROWS = 256
 CHUNK_BYTES = 256 * 1024
 
@@ -29,20 +31,26 @@ class Identity(NamedTuple):
 
 
 class Scan(msgspec.Struct, gc=False):
-    """What one reading of a dataset found: identities in order (rows past `max_samples` left out)."""
+    """What one reading of a dataset found: identities in order (rows past `max_samples` left out).
+
+    `template` is what they were made under; `model` is the one that the dataset's batch lines name, null
+    where there are none.
+    """
 
     identities: deque[Identity]
     bad: list[BadLine]
     sha256: str
     size_bytes: int
+    template: str = PLAIN
+    model: str | None = None
 
 
-def content_id(row: dict[str, Any]) -> bytes:
+def content_id(row: dict[str, Any], template: str = PLAIN) -> bytes:
     """Sixteen bytes that stand for a row's exact prompt text, image and working directory."""
     image = row.get("image")
     image = row.get("docker_image") if image is None else image
     parts = []
-    for part in (prompt_text(row), image, row.get("cwd")):
+    for part in (prompt_text(row, template), image, row.get("cwd")):
         data = b"" if part is None else str(part).encode("utf-8", "surrogatepass")
         # The length in front keeps ("ab", "c") and ("a", "bc") apart.
         parts.append(b"%d:%b" % (-1 if part is None else len(data), data))
@@ -56,20 +64,22 @@ class DatasetChanged(RunFailed):
 class Identifier:
     """Gives rows their identities, counting repeats."""
 
-    def __init__(self) -> None:
+    def __init__(self, template: str = PLAIN) -> None:
+        self._template = template
         self._seen: dict[bytes, int] = {}
 
     def identify(self, row: dict[str, Any]) -> Identity:
         """The identity of the next row."""
-        content = content_id(row)
+        content = content_id(row, self._template)
         occurrence = self._seen.get(content, 0) + 1
         self._seen[content] = occurrence
         return Identity(content, occurrence)
 
 
-def scan(lines: Iterable[Row | BadLine], max_samples: int | None) -> Scan:
+def scan(lines: Iterable[Row | BadLine], max_samples: int | None, template: str = PLAIN) -> Scan:
     """Read a dataset through once: identities of usable rows, all complaints, a digest of its rows."""
-    identifier, digest, size = Identifier(), hashlib.sha256(), 0
+    identifier, digest, size = Identifier(template), hashlib.sha256(), 0
+    model: str | None = None
     identities: deque[Identity] = deque()
     bad: list[BadLine] = []
     for line in lines:
@@ -80,7 +90,8 @@ def scan(lines: Iterable[Row | BadLine], max_samples: int | None) -> Scan:
         size += len(line.raw) + 1
         if max_samples is None or len(identities) < max_samples:
             identities.append(identifier.identify(line.value))
-    return Scan(identities, bad, digest.hexdigest(), size)
+            model = model or (batch_request(line.value) or {}).get("model")
+    return Scan(identities, bad, digest.hexdigest(), size, template, model)
 
 
 class Comparison(NamedTuple):
@@ -118,12 +129,17 @@ def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) ->
 
 
 class Numbering(NamedTuple):
-    """Where a planning starts: next row index, a batch and how many rows it holds, the size of batches."""
+    """Where a planning starts: next row index, a batch and how many rows it holds, the size of batches.
+
+    `known` are the index and the batch of rows that were planned before: what is planned of them now (more
+    samples, or a row that came back) stands where they stand.
+    """
 
     first_index: int
     batch: int
     filled: int
     batch_size: int
+    known: Mapping[Identity, tuple[int, int]] = {}
 
 
 def plan(
@@ -167,14 +183,18 @@ def _planned_rows(
         if not identities:
             continue
         identity = identities.popleft()
-        if content_id(line.value) != identity.content:
+        if content_id(line.value, scanned.template) != identity.content:
             raise _changed()
         wanted = range(1, samples + 1) if only is None else only.get(identity)
-        if wanted:
+        if not wanted:
+            continue
+        place = numbering.known.get(identity)
+        if place is None:
             batch = numbering.batch + (numbering.filled + placed) // numbering.batch_size
-            for first, count in _runs(wanted):
-                yield PlannedRow(*identity, numbering.first_index + placed, batch, line.raw, first, count)
+            place = numbering.first_index + placed, batch
             placed += 1
+        for first, count in _runs(wanted):
+            yield PlannedRow(*identity, *place, line.raw, first, count)
     if identities or digest.hexdigest() != scanned.sha256:
         raise _changed()
 

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from eventlog.events import Event, SettingsChanged
 from eventlog.storage import LogWriter
-from projections import Views, open_views
+from projections import RowSource, Views, open_views
 
 from ..caps import caps_now
 from ..effects.memory import suit_many_small_objects
@@ -79,7 +79,7 @@ class _Session:
         assert options.dataset is not None
         settings = resolve(options, None, self._environment)
         scanned = await self._scan(options.dataset, settings)
-        settings = await choose_model(settings, self._environment)
+        settings = await choose_model(opening.with_model_of(scanned, settings), self._environment)
         check_endpoint(settings, self._environment)
         caps = caps_now({}, options.caps)
         await self._check_caps(caps, settings)
@@ -121,7 +121,8 @@ class _Session:
         recorded = settings_from_record(state.batch.settings)
         # A run that was imported may not know its model.
         settings = await choose_model(resolve(self._options, recorded, self._environment), self._environment)
-        opening.check_plan_options(self._options, recorded, settings, state.batch)
+        rows = RowSource(writer.reader())
+        opening.check_plan_options(self._options, recorded, settings, state.batch, rows)
         # All that this resume intends is one commit, so that a crash leaves all of it or nothing.
         caps = caps_now(state.ledger.caps, self._options.caps)
         first: list[Event] = opening.recapped(state.ledger.caps, caps)

@@ -192,7 +192,7 @@ def test_a_damaged_packed_file_is_refused_and_never_taken_for_a_short_one(tmp_pa
         read(tmp_path, data, name)
 
 
-@pytest.mark.parametrize("name", ["d.csv", "d", "d.parquet", "d.txt", "d.gz", "d.csv.gz"])
+@pytest.mark.parametrize("name", ["d", "d.txt", "d.gz", "d.tsv", "d.parquet.gz", "d.jsonl.bz2"])
 def test_another_form_is_refused_with_what_is_expected(tmp_path, name):
     """By its name, before it is looked at."""
     with pytest.raises(UsageFault, match=r"expected \.jsonl"):
