@@ -21,7 +21,10 @@ WITH_TOOLS = 1024
 PER_TOOL = 64
 PER_EXPONENT = 24
 """1e15 in a tool call's arguments is 1000000000000000.0 where a server reads them and prints them again."""
-UNBOUNDED_FIELDS = ("models", "plugins", "web_search_options", "prediction", "modalities", "audio", "best_of")
+UNBOUNDED_FIELDS = (
+    "models", "plugins", "web_search_options", "prediction", "modalities", "audio", "best_of",
+    "mcp_servers", "container", "speed", "inference_geo", "cache_control",
+)  # fmt: skip
 """Fields of a request by which an endpoint bills more than the tokens of the text, or another model."""
 
 
@@ -51,6 +54,11 @@ class _Caps(msgspec.Struct, gc=False):
     modalities: Any = None
     audio: Any = None
     best_of: Any = None
+    mcp_servers: Any = None
+    container: Any = None
+    speed: Any = None
+    inference_geo: Any = None
+    cache_control: Any = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -75,7 +83,12 @@ _MEDIA = (
 _EXPONENT = re.compile(rb"\d[eE]\+?\d")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _FORMS: tuple[Literal["NFC", "NFKC"], ...] = ("NFC", "NFKC")
-_TEXT_PARTS = frozenset({"text", "input_text", "thinking", "reasoning", "refusal", "output_text"})
+_TEXT_PARTS = frozenset(
+    {
+        "text", "input_text", "thinking", "redacted_thinking", "reasoning", "refusal", "output_text",
+        "tool_use", "tool_result",
+    }
+)  # fmt: skip
 
 
 def request_bound(body: bytes, price: Price | None, *, max_tokens: int | None = None) -> Bound:
@@ -117,7 +130,7 @@ def _input_tokens(body: bytes, caps: _Caps) -> int:
     if len(tools) > len(b"null"):
         # Templates print tools again in a form of their own, often indented: counted twice.
         tokens += WITH_TOOLS + _longest(tools) + PER_TOOL * tools.count(b'"name"')
-    if b'"tool_calls"' in body:
+    if b'"tool_calls"' in body or b'"tool_use"' in body:
         # Servers read the arguments and print them again, with a space after each comma and colon.
         tokens += body.count(b",") + body.count(b":") + PER_EXPONENT * len(_EXPONENT.findall(body))
     return tokens

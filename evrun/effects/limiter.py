@@ -19,8 +19,8 @@ class Limiter:
     """Shared by all workers of a run, whatever they send for. Must be used on one running event loop.
 
     `rpm` and `tpm` are the most requests and tokens within any minute (null: any number). After a wait the
-    workers go on one by one, spread over a quarter of the wait (at most 5 s), so that they do not all knock at
-    the same moment. Never earlier than was asked for.
+    workers go on one by one, spread over a quarter of the wait (at most 5 s), so that they do not all knock
+    at the same moment. Never earlier than was asked for.
     """
 
     def __init__(self, rpm: int | None = None, tpm: int | None = None) -> None:

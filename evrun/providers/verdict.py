@@ -134,12 +134,30 @@ def _error_inside(sent: Answered, inside: Any, *, any_success: bool, now_ns: int
     error = error_of({"error": inside}, sent.body)
     status = error.status or _status_of_codes(error)
     verdict = _refusal(sent, error, status, any_success=any_success, now_ns=now_ns)
-    billed: Billed = "no" if status in {401, 402, 429} else "unknown"
+    refused = status in {401, 402, 429} and not _begun(sent.body)
+    billed: Billed = "no" if refused else "unknown"
     return msgspec.structs.replace(verdict, status=sent.status, billed=billed)
+
+
+def _begun(body: bytes) -> bool:
+    """Whether a part of an answer came before the error, as in a stream."""
+    try:
+        value = msgspec.json.decode(body)
+    except _UNREADABLE:
+        return True
+    return isinstance(value, dict) and bool(value.get("choices") or value.get("content"))
 
 
 def _status_of_codes(error: ProviderError) -> int:
     """The status that an error without one would have had."""
+    if error.has_code("overloaded"):
+        return 529
+    if error.has_code("billing_error"):
+        return 402
+    if error.has_code("request_too_large"):
+        return 413
+    if error.has_code("permission"):
+        return 403
     if error.has_code("rate_limit", "resource_exhausted", "too_many_requests", "insufficient_quota"):
         return 429
     if error.has_code("auth", "api_key"):
@@ -170,6 +188,8 @@ def _refusal(sent: Answered, error: ProviderError, status: int, *, any_success: 
         message = (
             f"the endpoint redirects to {sent.headers.get('location', 'nowhere')}: give that as --base-url"
         )
+    if error_class == "no_streaming":
+        message = f"{message}; go on with --resume --no-stream: without usage no stream can be accounted for"
     return _verdict(kind, error_class, message, status=status)
 
 
@@ -198,7 +218,10 @@ def _pause(error_class: str, message: str, status: int, wait_ms: int | None, bil
 
 def _certain_quota(error: ProviderError) -> bool:
     """A quota even where a wait is named: by its code, or because it is counted by the month."""
-    return error.has_code("insufficient_quota", "billing_hard_limit", "billing_not_active") or error.says(
+    return error.has_code(
+        "insufficient_quota", "billing_hard_limit", "billing_not_active", "spend_limit"
+    ) or error.says(
+        "specified api usage limits",
         "monthly limit",
         "monthly quota",
         "monthly usage",
@@ -231,6 +254,9 @@ def _for_good(error: ProviderError, status: int, *, any_success: bool) -> tuple[
     """What no retry helps: whose fault it is, by code, words and status."""
     if status == 401:  # noqa: PLR2004
         return "stop_run", "auth"
+    if error.says("stream_options"):
+        # It is in every request of a run, so no other prompt would fare better.
+        return "stop_run", "no_streaming"
     if _content_policy(error) or status == 451:  # noqa: PLR2004
         return "fail_prompt", "content_policy"
     if status in {400, 403} and (_certain_quota(error) or (status == 403 and _key_limit(error))):  # noqa: PLR2004
@@ -286,6 +312,7 @@ def _model_not_found(error: ProviderError, status: int) -> bool:
     if error.says("not a valid model", "no endpoints found", "unknown model", "model not found"):
         return True
     missing = error.says("does not exist", "not found", "not exist", "no such model", "isn't available")
+    missing = missing or error.has_code("not_found_error")
     return status == 404 and error.says("model") and missing  # noqa: PLR2004
 
 
@@ -297,6 +324,7 @@ def _context_length(error: ProviderError) -> bool:
         "maximum context",
         "prompt is too long",
         "too many tokens",
+        "exceed context limit",
         "input is too long",
         "input tokens exceed",
         "reduce the length",
