@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from projections import imported_prompt
 
@@ -103,35 +103,50 @@ def match(found: list[Found], dataset: list[DatasetRow], lost: list[int]) -> Mat
     `lost` are completed indices without an outcome: they are rows by Hermes's rule of counting, unless a row
     there has an outcome already.
     """
-    by_index = {row.place: place for place, row in enumerate(dataset) if row.place is not None}
-    rows: dict[int, int] = {}
-    free = set(range(len(dataset)))
-    for place, item in enumerate(found):
-        row = None if item.index is None else by_index.get(item.index)
-        if row is not None and row in free and item.trimmed == dataset[row].trimmed:
-            rows[place] = row
-            free.remove(row)
-    by_text: defaultdict[bytes, list[int]] = defaultdict(list)
-    for row in sorted(free, reverse=True):
-        for text in {dataset[row].exact, dataset[row].trimmed}:
-            by_text[text].append(row)
-    for place, item in enumerate(found):
-        if place not in rows:
-            row = _next_free([by_text.get(item.exact), by_text.get(item.trimmed)], free)
-            if row is not None:
-                rows[place] = row
-                free.remove(row)
+    matcher = _Matcher(found, dataset)
+    matcher.by_index("exact", found)
+    # Of what was set aside only the trimmed text is known, so its index says more than its text.
+    matcher.by_index("trimmed", [item for item in found if item.outcome == "discarded"])
+    matcher.by_text("exact")
+    matcher.by_index("trimmed", found)
+    matcher.by_text("trimmed")
+    by_index, free = matcher.places, matcher.free
     done = [by_index[index] for index in lost if index in by_index]
+    rows = {place: matcher.given[id(item)] for place, item in enumerate(found) if id(item) in matcher.given}
     return Match(rows, [row for row in done if row in free], [i for i in lost if i not in by_index])
 
 
-def _next_free(lists: list[list[int] | None], free: set[int]) -> int | None:
-    for rows in lists:
-        while rows:
-            row = rows.pop()
-            if row in free:
-                return row
-    return None
+class _Matcher:
+    """Gives rows to outcomes, one way after the other; `given` is by the outcome's identity in memory."""
+
+    def __init__(self, found: list[Found], dataset: list[DatasetRow]) -> None:
+        self._found, self._dataset = found, dataset
+        self.places = {row.place: number for number, row in enumerate(dataset) if row.place is not None}
+        self.free = set(range(len(dataset)))
+        self.given: dict[int, int] = {}
+
+    def by_index(self, text: Literal["exact", "trimmed"], items: list[Found]) -> None:
+        """The row at the outcome's own index, where their texts agree."""
+        for item in self._left(items):
+            row = None if item.index is None else self.places.get(item.index)
+            if row in self.free and getattr(self._dataset[row], text) == getattr(item, text):
+                self._give(item, row)
+
+    def by_text(self, text: Literal["exact", "trimmed"]) -> None:
+        """The first row that is free and has the outcome's text."""
+        rows: defaultdict[bytes, list[int]] = defaultdict(list)
+        for row in sorted(self.free, reverse=True):
+            rows[getattr(self._dataset[row], text)].append(row)
+        for item in self._left(self._found):
+            if rows.get(getattr(item, text)):
+                self._give(item, rows[getattr(item, text)].pop())
+
+    def _left(self, items: list[Found]) -> list[Found]:
+        return [item for item in items if id(item) not in self.given]
+
+    def _give(self, item: Found, row: int) -> None:
+        self.given[id(item)] = row
+        self.free.remove(row)
 
 
 def row_bytes(text: str) -> tuple[bytes, dict[str, Any]]:
