@@ -41,7 +41,8 @@ class Turn(msgspec.Struct, gc=False):
 
     `number` counts from 1, as `ToolStarted.turn` does; `request` is the SHA-256 of the request's body;
     `body` is the response as received, null while unanswered; `in_doubt` says that the money of `call` is
-    in doubt; `results` and `started` are by the tool call's position in the answer.
+    in doubt; `results` and `started` are by the tool call's position in the answer; `request_id` is the
+    provider's, if it gave one.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Turn(msgspec.Struct, gc=False):
     results: dict[int, ToolResult] = {}
     started: set[int] = set()
     parsed: Answer | None = None
+    request_id: str | None = None
 
 
 class Attempt(msgspec.Struct, gc=False):
@@ -213,6 +215,7 @@ def _answer(turn: Turn | None, event: ModelAnswered) -> bool:
         return False
     turn.body = event.body
     turn.elapsed_ms = event.elapsed_ms
+    turn.request_id = event.request_id
     return True
 
 

@@ -18,11 +18,12 @@ from .batch import BatchState
 from .conversation import Attempt
 from .imported import imported_row
 from .load import Log
+from .render_openai import batch_line_id, error_line, output_line
 from .render_rows import Frame, Place, discarded_row, failed_row, kept_row
 from .rows_source import RowSource
 from .state import RunState
 from .units import KEPT, Unit
-from .view_names import row_file
+from .view_names import openai_file, row_file
 
 _Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed
 
@@ -50,38 +51,41 @@ class RowStream:
         self._final = final
         self._frame: Frame | None = None
 
-    def apply(self, record: Recorded) -> Row | None:
-        """Fold one record; the row of the unit that it ends, if it ends one."""
+    def apply(self, record: Recorded) -> list[Row]:
+        """Fold one record; the rows of the unit that it ends, if it ends one."""
         event = record.event
         kind = type(event)
         if kind in _BOUNDARIES:
             return self._end(record, event)  # type: ignore[arg-type]  # the set says what it is
         if kind in _REVISIONS:
             self._revise(record, event)  # type: ignore[arg-type]  # likewise
-            return None
+            return []
         self.state.apply(record)
         if kind is RunStarted or kind is SettingsChanged:
             self._frame = None
-        return None
+        return []
 
-    def _end(self, record: Recorded, event: _Boundary) -> Row | None:
+    def _end(self, record: Recorded, event: _Boundary) -> list[Row]:
         batch = self.state.batch
         attempt = batch.open.get(event.unit)
         self.state.apply(record)
         final = self._final or batch
         unit = final.units.get(event.unit)
         if unit is None or unit.boundary != record.sequence:
-            return None
+            return []
         file = row_file(unit)
         if file is None:
-            return None
-        return Row(file, self._render(record, event, attempt, unit))
-
-    def _render(self, record: Recorded, event: _Boundary, attempt: Attempt | None, unit: Unit) -> bytes:
-        if self._frame is None:
-            self._frame = Frame(self.state.batch.settings, self.state.batch.toolsets)
+            return []
         row = self._rows.bytes_of(unit)
         place = Place(event.unit, unit.index, unit.batch, unit.sample, row, record.time_ns)
+        line = Row(file, self._render(record, event, attempt, unit, place))
+        return [line, *_openai(place, event, attempt, unit)]
+
+    def _render(
+        self, record: Recorded, event: _Boundary, attempt: Attempt | None, unit: Unit, place: Place
+    ) -> bytes:
+        if self._frame is None:
+            self._frame = Frame(self.state.batch.settings, self.state.batch.toolsets)
         if isinstance(event, TrajectoryImported):
             return imported_row(place, event, unit)
         if isinstance(event, PromptFailed):
@@ -94,13 +98,25 @@ class RowStream:
 
     def _revise(self, record: Recorded, event: PromptStarted | TrajectoryRestored) -> None:
         unit = self.state.batch.units.get(event.unit)
-        before = None if unit is None else row_file(unit)
+        before, openai = (None, None) if unit is None else (row_file(unit), openai_file(unit))
         self.state.apply(record)
         if unit is not None and before is not None:
             after = row_file(unit)
             self.stale.add(before)
             if after is not None:
                 self.stale.add(after)
+            elif openai is not None and batch_line_id(self._rows.bytes_of(unit)) is not None:
+                self.stale.add(openai)
+
+
+def _openai(place: Place, event: _Boundary, attempt: Attempt | None, unit: Unit) -> list[Row]:
+    """The line of a batch line's unit in OpenAI's files, which have one for each that was asked."""
+    file, custom_id = openai_file(unit), batch_line_id(place.row)
+    if file is None or custom_id is None or isinstance(event, TrajectoryImported):
+        return []
+    if isinstance(event, PromptFailed):
+        return [Row(file, error_line(place, custom_id, attempt, event))]
+    return [] if attempt is None else [Row(file, output_line(place, custom_id, attempt))]
 
 
 _BOUNDARIES = frozenset({TrajectoryCompleted, TrajectoryDiscarded, TrajectoryImported, PromptFailed})

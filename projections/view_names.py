@@ -10,6 +10,8 @@ STATISTICS: Final = "statistics.json"
 TRAJECTORIES: Final = "trajectories.jsonl"
 DISCARDED_ROWS: Final = "discarded.jsonl"
 FAILED_ROWS: Final = "failed.jsonl"
+OPENAI_OUTPUT: Final = "openai_output.jsonl"
+OPENAI_ERRORS: Final = "openai_errors.jsonl"
 
 _BATCH = re.compile(r"batch_([1-9][0-9]*)\.jsonl")
 
@@ -30,7 +32,8 @@ def is_view(name: str) -> bool:
     return name in _NAMES or batch_number(name) is not None
 
 
-_NAMES: Final = frozenset({CHECKPOINT, STATISTICS, TRAJECTORIES, DISCARDED_ROWS, FAILED_ROWS})
+OTHER_ROWS: Final = frozenset({DISCARDED_ROWS, FAILED_ROWS, OPENAI_OUTPUT, OPENAI_ERRORS})
+_NAMES: Final = frozenset({CHECKPOINT, STATISTICS, TRAJECTORIES, *OTHER_ROWS})
 
 
 def row_file(unit: Unit) -> str | None:
@@ -38,6 +41,16 @@ def row_file(unit: Unit) -> str | None:
     if unit.outcome == KEPT:
         return batch_name(unit.batch)
     return {DISCARDED: DISCARDED_ROWS, FAILED: FAILED_ROWS}.get(unit.outcome)
+
+
+def openai_file(unit: Unit) -> str | None:
+    """The file that holds the answer to a unit's batch line, or its error; null while it has not ended.
+
+    An answer is one whatever the quality rules make of it.
+    """
+    if unit.outcome in {KEPT, DISCARDED}:
+        return OPENAI_OUTPUT
+    return OPENAI_ERRORS if unit.outcome == FAILED else None
 
 
 def row_file_order(name: str) -> tuple[int, str]:

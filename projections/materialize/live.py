@@ -71,11 +71,11 @@ class Views:
         """
         if record.sequence <= self.state.sequence:
             return
-        row = self._stream.apply(record)
+        rows = self._stream.apply(record)
         if self._stream.stale:
             self._rows.stale |= self._stream.stale
             self._stream.stale.clear()
-        if row is not None:
+        for row in rows:
             self._rows.put(row)
 
     def flush(self) -> None:

@@ -10,7 +10,7 @@ from eventlog.storage import replace_file
 from ..batch import BatchState
 from ..load import Log, collector_paused, recorded
 from ..row_stream import RowStream
-from ..view_names import DISCARDED_ROWS, FAILED_ROWS, batch_name
+from ..view_names import OTHER_ROWS, batch_name
 from .row_files import Content, RowBuffer, RowFiles
 
 _SPOOL = ".rows-"
@@ -23,9 +23,9 @@ def pour(
     """Put the rows that the log brings about into `rows`; those of the files `only`, where given."""
     with collector_paused():
         for record in recorded(log, 1, to_sequence):
-            row = stream.apply(record)
-            if row is not None and (only is None or row.file in only):
-                rows.put(row)
+            for row in stream.apply(record):
+                if only is None or row.file in only:
+                    rows.put(row)
     rows.flush()
 
 
@@ -73,7 +73,7 @@ def unwanted(directory: Path, batch: BatchState, wanted: Iterable[str]) -> set[s
 
     A file by the name of a batch that this run does not have is not ours.
     """
-    ours = {DISCARDED_ROWS, FAILED_ROWS, *map(batch_name, range(1, batch.batches + 1))}
+    ours = {*OTHER_ROWS, *map(batch_name, range(1, batch.batches + 1))}
     there = {entry.name for entry in directory.iterdir()} if directory.is_dir() else set()
     return (there & ours).difference(wanted)
 
