@@ -153,7 +153,7 @@ def _place(found: DryRun) -> list[tuple[str, object]]:
 
 
 def _prompts(found: DryRun) -> str:
-    refused = f", {found.refused} of them ask for a container and will fail" if found.refused else ""
+    refused = f", {found.refused} of them will fail: a cwd without an image" if found.refused else ""
     return f"{found.units} to do{refused}"
 
 

@@ -147,10 +147,10 @@ def test_an_attempt_half_done_goes_on_from_where_it_is(tmp_path: Path) -> None:
 
 
 def test_what_has_no_price_or_no_output_cap_is_said_plainly(tmp_path: Path) -> None:
-    """Null and UNPRICED, never 0; and the rows that ask for a container are counted as such."""
+    """Null and UNPRICED, never 0; and the rows that nothing can be sent for are counted as such."""
     with running_endpoint() as endpoint:
         case = Case(tmp_path, endpoint, "--toolsets", "none")
-        rows = [{"prompt": "a"}, {"prompt": "b", "image": "debian"}]
+        rows = [{"prompt": "a"}, {"prompt": "b", "cwd": "/testbed"}]
         case.dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
         found = thought(case, *case.command())
         assert found["usd"] == {"lower": None, "once": None, "upper": None}
@@ -159,7 +159,7 @@ def test_what_has_no_price_or_no_output_cap_is_said_plainly(tmp_path: Path) -> N
         assert any(sentence.startswith("UNPRICED") for sentence in found["assumptions"])
         said = evrun(*case.command(), "--dry-run", cwd=tmp_path)
         assert "UNPRICED" in said.stdout
-        assert "1 of them ask for a container" in said.stdout
+        assert "1 of them will fail: a cwd without an image" in said.stdout
         assert "USD      at least unknown, once unknown, at most unknown" in said.stdout
 
 
@@ -187,7 +187,7 @@ def test_every_cap_is_judged(tmp_path: Path) -> None:
         (["--budget-usd", "1", "--price", "m=1,1"], "--max-tokens"),
         (["--budget-usd", "$5"], "is not a number"),
         (["--run-name", "a/b"], "expected letters"),
-        (["--toolsets", "web"], "expected one of"),
+        (["--toolsets", "browser"], "expected one of"),
     ],
 )
 def test_what_a_run_would_refuse_a_dry_run_refuses(tmp_path: Path, more: list[str], expected: str) -> None:

@@ -10,11 +10,12 @@ from collections import Counter
 from functools import partial
 
 import anyio
+import msgspec
 import pytest
 
 from eventlog.events import ModelAnswered, SpendInDoubt, ToolFinished, ToolStarted
 from evrun.batch import Options, run_batch
-from evrun.tools import toolsets
+from evrun.tools import BUILT_IN
 from evrun.tools.base import Tool, Toolset, parameters
 from tests.e2e.case import Case
 from tests.endpoint.client import running_endpoint
@@ -82,8 +83,7 @@ def _diary(monkeypatch):
 
     schema = parameters({"line": {"type": "string"}})
     tool = Tool("note", "Write a line.", schema, write, safe_to_repeat=True, concurrent=False)
-    monkeypatch.setitem(toolsets.BUILT_IN, "diary", Toolset("diary", (tool,)))
-    monkeypatch.setitem(toolsets._TOOLS, "note", tool)
+    monkeypatch.setitem(BUILT_IN, "diary", Toolset("diary", (tool,)))
     return hooks
 
 
@@ -149,11 +149,9 @@ def check_resumed(run, before, asked, name):
 
 def test_an_interrupted_tool_that_is_not_safe_to_repeat_is_never_run_again(tmp_path, diary, monkeypatch):
     """Its attempt is closed as superseded, its cost kept; another begins in a directory of its own."""
-    unsafe = {
-        **{f: getattr(toolsets._TOOLS["note"], f) for f in Tool.__struct_fields__},
-        "safe_to_repeat": False,
-    }
-    monkeypatch.setitem(toolsets._TOOLS, "note", Tool(**unsafe))
+    (tool,) = BUILT_IN["diary"].tools
+    unsafe = msgspec.structs.replace(tool, safe_to_repeat=False)
+    monkeypatch.setitem(BUILT_IN, "diary", Toolset("diary", (unsafe,)))
     dataset = tmp_path / "d.jsonl"
     dataset.write_text('{"prompt": "p"}\n')
     with running_endpoint(rules=rules_of("note")) as endpoint:

@@ -14,11 +14,11 @@ from eventlog.events import (
 from evrun.batch.decide import Brief, Send, next_step
 from evrun.batch.settings import Settings, settings_digest, settings_record
 from evrun.ledger import request_digest
-from evrun.tools.toolsets import definitions
 from projections import Attempt
+from tests.evrun.boxes import BOX
 
 UNIT = "prompt:" + "0" * 32 + "#1.1"
-TOOLS = definitions(["file"])["file"]
+TOOLS = BOX.definitions(["file"])["file"]
 
 
 def brief(row=None, tools=TOOLS, **values):

@@ -13,10 +13,11 @@ from evrun.batch.request import request_body
 from evrun.batch.settings import Settings, settings_record
 from evrun.bounds import request_bound
 from evrun.effects.local_model import LocalModel
-from evrun.tools import definitions, toolset_names
+from evrun.tools import toolset_names
 from projections.answer import ToolCall
 from projections.asking import row_messages
 from projections.messages import Message, request_messages
+from tests.evrun.boxes import definitions
 
 QWEN = get_tokenizer("qwen-7b-chat")
 TOOLS = [tool for toolset in definitions(toolset_names()).values() for tool in toolset]

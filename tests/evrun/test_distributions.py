@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evrun.errors import UsageFault
-from evrun.tools import distribution_toolsets, draw_toolsets, left_out
+from evrun.tools import Sources, chosen_toolsets, left_out, toolset_names
 from evrun.tools.distributions import DISTRIBUTIONS, draw
 
 ALL = ("web", "vision", "image_gen", "terminal", "file", "moa", "browser")
@@ -77,7 +77,7 @@ def test_seed_prompt_and_sample_each_make_another_draw(change):
 
 def test_draws_of_released_versions_stay_as_they_were():
     """A resumed run must get what its first session recorded for the same unit."""
-    assert {inputs: draw_toolsets(*inputs) for inputs in SEEN} == SEEN
+    assert {inputs: draw(*inputs, ("terminal", "file")) for inputs in SEEN} == SEEN
 
 
 def test_table_is_the_one_that_users_know():
@@ -91,12 +91,26 @@ def test_table_is_the_one_that_users_know():
 
 def test_what_is_left_out_of_a_draw_is_known_before_the_run():
     """So that it can be reported once."""
-    assert distribution_toolsets("terminal_web") == ["terminal", "file"]
-    assert left_out("terminal_web") == ["web"]
-    assert distribution_toolsets("browser_only") == []
+    assert chosen("terminal_web") == ["terminal", "file", "web"]
+    assert left_out("terminal_web", toolset_names()) == []
+    assert chosen("browser_tasks") == ["terminal"]
+    assert left_out("browser_tasks", toolset_names()) == ["browser", "vision"]
+    assert chosen("browser_only") == []
+
+
+def test_what_no_distribution_speaks_of_is_given_with_every_draw():
+    """It was asked for by an option of its own; what takes a known name takes its place in the draw."""
+    assert chosen("terminal_only", "mine") == ["terminal", "file", "mine"]
+    assert chosen("browser_only", "browser", "mine") == ["browser", "mine"]
+    assert chosen("browser_only", "mine", asked=["mine", "file"]) == ["mine", "file"]
+
+
+def chosen(distribution, *more, asked=None):
+    """The toolsets that attempts may get, where these are there too."""
+    return chosen_toolsets(Sources(asked, distribution, [], None, None), [*toolset_names(), *more])
 
 
 def test_unknown_distribution_is_refused_with_the_known_ones():
     """A misspelt name is a usage error before anything is spent."""
     with pytest.raises(UsageFault, match="--distribution defualt: expected one of default, image_gen"):
-        distribution_toolsets("defualt")
+        chosen("defualt")

@@ -16,7 +16,8 @@ import pytest
 
 from evrun.effects import local_model, local_model_parts
 from evrun.effects.local_model import LocalModel, LocalModelFailed, LocalModelMissing, explain_missing
-from evrun.tools import definitions, find_tool, parse_arguments
+from evrun.tools import parse_arguments
+from tests.evrun.boxes import definitions, find_tool
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = {"parallel": 2, "context_tokens": 2048}

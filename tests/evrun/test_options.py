@@ -129,7 +129,7 @@ REFUSED = {
     "no number in the body": ({"extra_body": {"x": float("nan")}}, "--extra-body holds what cannot be"),
     "effort": ({"reasoning_effort": "lots"}, "--reasoning-effort lots: expected one of none, minimal, low"),
     "sort": ({"provider_sort": "name"}, "--provider-sort name: expected one of price, throughput, latency"),
-    "toolset": ({"toolsets": ["file", "web"]}, "--toolsets web: expected one of terminal, file"),
+    "toolset": ({"toolsets": ["file", "moa"]}, "--toolsets moa: expected one of terminal, file, web"),
     "distribution": ({"distribution": "nosuch"}, "--distribution nosuch: expected one of default"),
     "price": ({"prices": ["m=1"]}, "--price 'm=1' has another form"),
     "price below 0": ({"prices": ["m=1,-2"]}, "below 0"),

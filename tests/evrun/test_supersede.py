@@ -2,10 +2,10 @@
 
 import pytest
 
-from evrun.batch.briefs import safe_to_repeat
 from evrun.batch.decide import reason_to_supersede, superseded
 from evrun.batch.settings import settings_digest
 from tests.evrun.attempts import TOOLS, UNIT, Talk, brief, call
+from tests.evrun.boxes import BOX
 
 
 def talk(**values):
@@ -17,7 +17,7 @@ def reason(talked, now=None, *, there=True):
     """Why an attempt cannot go on with this brief."""
     now = now or talked.brief
     digest = settings_digest(now.settings)
-    return reason_to_supersede(talked.attempt, now, digest, safe_to_repeat, directory_there=there)
+    return reason_to_supersede(talked.attempt, now, digest, BOX.safe_to_repeat, directory_there=there)
 
 
 GOING_ON = {

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evrun.tools import find_tool, parse_arguments
+from evrun.tools import parse_arguments
+from tests.evrun.boxes import find_tool
 
 READ = find_tool("read_file")
 WRITE = find_tool("write_file")

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evrun.effects.secrets import Redactor
-from evrun.tools import ToolContext, find_tool, parse_arguments, run_tool
+from evrun.tools import ToolContext, parse_arguments, run_tool
+from tests.evrun.boxes import find_tool
 
 SECRET = "sk-0123456789abcdef"
 

@@ -6,8 +6,9 @@ import anyio
 import pytest
 
 from evrun.effects.secrets import Redactor
-from evrun.tools import ToolContext, find_tool, run_tool
+from evrun.tools import ToolContext, run_tool
 from projections import tool_succeeded
+from tests.evrun.boxes import find_tool
 
 SECRET = "sk-0123456789abcdef"
 
