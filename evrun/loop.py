@@ -87,7 +87,7 @@ class Caller:
         *,
         timeout_s: float,
         first: Event | None,
-        conclude: Callable[[BudgetReserved, tuple[Event, ...]], Event | None],
+        conclude: Callable[[BudgetReserved, tuple[Event, ...]], tuple[Event, ...]],
     ) -> Done:
         """Send one request once, and record what came of it.
 
@@ -122,8 +122,8 @@ class Caller:
                 # Whatever is wrong with deciding, the answer was paid for.
                 await self._journal.record(*outcome)
                 raise
-            if last is not None:
-                return Done(verdict, self._journal.record(*outcome, last), over, usage)
+            if last:
+                return Done(verdict, self._journal.record(*outcome, *last), over, usage)
         await self._journal.record(*outcome)
         return Done(verdict, None, over, usage)
 

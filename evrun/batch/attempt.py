@@ -17,8 +17,19 @@ from ..ledger import Order
 from ..loop import Caller
 from ..prices import Price
 from ..providers import Verdict
+from .brief import Brief
 from .control import Control, Ending
-from .decide import Brief, Finish, RunTools, conclusion, failed, next_step
+from .decide import (
+    Finish,
+    Judge,
+    RunTools,
+    Score,
+    conclusion,
+    failed,
+    judge_failed,
+    next_step,
+)
+from .function_judge import JudgeFailed, Judging
 from .request import endpoint_host
 from .tool_calls import ToolRunner
 
@@ -40,6 +51,7 @@ class Services(NamedTuple):
     tools: ToolRunner
     price: Price | None
     budget: Budget
+    judge: Judging | None = None
 
 
 class AttemptRunner:
@@ -57,6 +69,7 @@ class AttemptRunner:
         self._tries = 0
         self._ended = False
         self._behind: Ticket | None = None
+        self._role = "rollout"
 
     async def run(self) -> Ticket | None:
         """Step until the attempt has ended; once the run is told to end, only if no more acting is needed.
@@ -75,21 +88,35 @@ class AttemptRunner:
         """One step; true if the attempt goes on."""
         step = next_step(attempt, self._brief)
         if isinstance(step, Finish):
-            await self._end(step.event)
+            await self._end(*step.events)
         elif self._s.control.stopping:
             return False
         elif self._left() <= 0:
             await self._end(self._timed_out(attempt))
         elif isinstance(step, RunTools):
             await self._s.tools.run(attempt, step, self._brief, self._left())
+        elif isinstance(step, Score):
+            await self._score(attempt, step)
         else:
-            return await self._send(attempt, step.body) and not self._ended
+            role = "judge" if isinstance(step, Judge) else "rollout"
+            return await self._send(attempt, step.body, role) and not self._ended
         return not self._ended
 
-    async def _send(self, attempt: Attempt, body: bytes) -> bool:
+    async def _score(self, attempt: Attempt, step: Score) -> None:
+        """Let the user's function judge."""
+        assert self._s.judge is not None
+        try:
+            finish = await self._s.judge.finish(attempt, self._brief, step.ended, self._left())
+        except JudgeFailed as error:
+            await self._end(judge_failed(attempt, str(error)))
+        else:
+            await self._end(*finish.events)
+
+    async def _send(self, attempt: Attempt, body: bytes, role: str) -> bool:
         """Send one request once; true if the attempt goes on."""
         settings = self._brief.settings
-        order = Order(self._unit, attempt.attempt, "rollout", settings.model, endpoint_host(settings))
+        self._role = role
+        order = Order(self._unit, attempt.attempt, role, settings.model, endpoint_host(settings))
         # What the body says, and nothing else: --extra-body may have taken the output cap out again.
         bound = request_bound(body, self._s.price)
         while True:
@@ -133,10 +160,10 @@ class AttemptRunner:
 
     def _conclude(
         self, attempt: Attempt, reserved: BudgetReserved, answered: tuple[Event, ...]
-    ) -> Event | None:
-        event = conclusion(attempt, self._brief, reserved, answered)
-        self._ended = event is not None
-        return event
+    ) -> tuple[Event, ...]:
+        events = conclusion(attempt, self._brief, reserved, answered)
+        self._ended = bool(events)
+        return events
 
     async def _after(self, verdict: Verdict) -> bool:
         """What a verdict on a call means for the attempt; true if the attempt goes on."""
@@ -195,14 +222,18 @@ class AttemptRunner:
 
     async def _fail(self, verdict: Verdict) -> None:
         attempt = self._attempt()
+        if self._role == "judge":
+            message = f"the judge's call: {verdict.error_class}: {verdict.message}"
+            await self._end(judge_failed(attempt, message, verdict.status))
+            return
         retryable = verdict.retryable
         await self._end(
             failed(attempt, verdict.error_class, verdict.message, verdict.status, retryable=retryable)
         )
 
-    async def _end(self, event: Event) -> None:
+    async def _end(self, *events: Event) -> None:
         first = self._take_started()
-        await self._s.journal.record(*([first, event] if first is not None else [event]))
+        await self._s.journal.record(*([first] if first is not None else []), *events)
         self._ended = True
 
     def _attempt(self) -> Attempt:

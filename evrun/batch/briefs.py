@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tools import always_given, draw
-from .decide import Brief
+from .brief import Brief
 from .request import unit_seed
 from .settings import Settings, settings_digest, settings_record
 

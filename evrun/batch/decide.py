@@ -5,7 +5,7 @@ attempt is the ordinary step from its recorded state.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,29 +19,36 @@ from eventlog.events import (
     PromptFailed,
     TrajectoryCompleted,
     TrajectoryDiscarded,
-    TrajectoryRestored,
+    TrajectoryJudged,
 )
-from projections import Answer, Attempt, attempt_messages, count_attempt, request_messages, row_messages
+from projections import (
+    Answer,
+    Attempt,
+    attempt_messages,
+    count_attempt,
+    request_messages,
+    row_messages,
+    unknown_calls,
+)
 
 from ..ledger import request_digest
+from . import judging
+from .brief import Brief
+from .quality import Facts, reason_to_discard, rules_of
 from .request import request_body
-from .settings import Settings
 
+JUDGE_FAILED = "judge_failed"
 BAD_TURNS_IN_A_ROW = 3
 """So many turns of nothing but unknown tools or unreadable arguments end an attempt as partial."""
 
 
-class Brief(msgspec.Struct, frozen=True, gc=False):
-    """What an attempt works from: its row, its tools' definitions, its seed, and the settings in force.
+class Ended(NamedTuple):
+    """How a conversation has ended, before anybody says what it is worth."""
 
-    `record` is the settings as the log records them, which is how the projections read them.
-    """
-
-    row: dict[str, Any]
-    settings: Settings
-    record: dict[str, Any]
-    tools: list[dict[str, Any]]
-    seed: int | None
+    finish_reason: str
+    completed: bool
+    counts: Counts
+    unknown_tool: bool
 
 
 class Send(NamedTuple):
@@ -57,13 +64,34 @@ class RunTools(NamedTuple):
     positions: list[int]
 
 
+class Judge(NamedTuple):
+    """The conversation has ended, and so far no rule sets it aside: ask the model that judges."""
+
+    body: bytes
+
+
+class Score(NamedTuple):
+    """The same, with a function that judges. `ended` is how the conversation has ended."""
+
+    ended: Ended
+
+
 class Finish(NamedTuple):
-    """End the attempt with this event."""
+    """End the attempt with this event; `judged` is recorded with it, where there is a score."""
 
     event: TrajectoryCompleted | TrajectoryDiscarded | PromptFailed
+    judged: TrajectoryJudged | None = None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that is recorded, in one commit."""
+        return (self.event,) if self.judged is None else (self.judged, self.event)
 
 
-def next_step(attempt: Attempt, brief: Brief) -> Send | RunTools | Finish:
+Step = Send | RunTools | Judge | Score | Finish
+
+
+def next_step(attempt: Attempt, brief: Brief) -> Step:
     """The next step of an attempt, from what is recorded of it."""
     if not attempt.turns or attempt.open_turn is not None:
         return Send(next_body(attempt, brief))
@@ -73,25 +101,25 @@ def next_step(attempt: Attempt, brief: Brief) -> Send | RunTools | Finish:
         return Finish(_unusable(attempt, answer))
     if not answer.tool_calls:
         whole = answer.finish_reason != "length"
-        return Finish(_ended(attempt, brief.settings, answer.finish_reason or "stop", completed=whole))
+        return _ended(attempt, brief, answer.finish_reason or "stop", completed=whole)
     missing = [position for position in range(len(answer.tool_calls)) if position not in turn.results]
     if missing:
         return RunTools(turn.number, missing)
     if _only_bad_calls(attempt):
-        return Finish(_ended(attempt, brief.settings, "invalid_tool_calls", completed=False))
+        return _ended(attempt, brief, "invalid_tool_calls", completed=False)
     if attempt.api_calls >= brief.settings.max_turns:
-        return Finish(_ended(attempt, brief.settings, "max_turns", completed=False))
+        return _ended(attempt, brief, "max_turns", completed=False)
     return Send(next_body(attempt, brief))
 
 
 def conclusion(
     attempt: Attempt, brief: Brief, reserved: BudgetReserved, answered: tuple[Event, ...]
-) -> TrajectoryCompleted | TrajectoryDiscarded | PromptFailed | None:
-    """How an attempt ends with an answer that is about to be recorded, or null: it goes on.
+) -> tuple[Event, ...]:
+    """How an attempt ends with an answer that is about to be recorded; nothing: it goes on.
 
     The answer and the end that follows from it are facts of one moment, so they can share a commit.
     """
-    trial = msgspec.structs.replace(attempt, turns=list(attempt.turns))
+    trial = msgspec.structs.replace(attempt, turns=list(attempt.turns), judgings=list(attempt.judgings))
     trial.reserved(reserved)
     for event in answered:
         if isinstance(event, BudgetSpent):
@@ -99,7 +127,20 @@ def conclusion(
         elif isinstance(event, ModelAnswered):
             trial.answered(event)
     step = next_step(trial, brief)
-    return step.event if isinstance(step, Finish) else None
+    return step.events if isinstance(step, Finish) else ()
+
+
+def scored(attempt: Attempt, brief: Brief, ended: Ended, score: judging.Score, call: str | None) -> Finish:
+    """The end of an attempt that the judge has looked at."""
+    facts = Facts(ended.counts, ended.unknown_tool, score.value)
+    return Finish(
+        _boundary(attempt, brief, ended, facts), judging.judged(attempt, brief.settings, score, call)
+    )
+
+
+def judge_failed(attempt: Attempt, message: str, status: int | None = None) -> PromptFailed:
+    """The event that ends an attempt whose trajectory could not be judged."""
+    return failed(attempt, JUDGE_FAILED, message, status, retryable=True)
 
 
 def reason_to_supersede(
@@ -138,26 +179,36 @@ def failed(
     return PromptFailed(attempt.unit, attempt.attempt, error_class, message, status, retryable)
 
 
-def quality_rule(settings: Settings, counts: Counts) -> str | None:
-    """The rule by which a trajectory is set aside, or null: it is kept."""
-    if settings.require_reasoning and counts.turns_with_reasoning == 0:
-        return "no_reasoning"
-    return None
-
-
-def rejudge(unit: str, settings: Settings, counts: Counts, reason: str | None) -> TrajectoryRestored | None:
-    """What today's rules say of a trajectory kept (`reason` null) or set aside before; null: the same."""
-    now = quality_rule(settings, counts)
-    return None if now == reason else TrajectoryRestored(unit, now is None, now, counts)
-
-
-def _ended(
-    attempt: Attempt, settings: Settings, finish_reason: str, *, completed: bool
-) -> TrajectoryCompleted | TrajectoryDiscarded:
+def _ended(attempt: Attempt, brief: Brief, finish_reason: str, *, completed: bool) -> Step:
     counts = count_attempt(attempt)
-    reason = quality_rule(settings, counts)
-    ended = (attempt.unit, attempt.attempt, completed, not completed, finish_reason, counts)
-    return TrajectoryCompleted(*ended) if reason is None else TrajectoryDiscarded(*ended, reason)
+    unknown = unknown_calls(counts, {tool["name"] for tool in brief.tools}) > 0
+    ended = Ended(finish_reason, completed, counts, unknown)
+    facts = Facts(counts, unknown, None)
+    unjudged = brief.settings.judge is None or reason_to_discard(rules_of(brief.settings), facts) is not None
+    if unjudged:
+        return Finish(_boundary(attempt, brief, ended, facts))
+    return _asked(attempt, brief, ended) if judging.asks_model(brief.settings) else Score(ended)
+
+
+def _asked(attempt: Attempt, brief: Brief, ended: Ended) -> Step:
+    """What the judging model has said, or what it is asked next."""
+    heard = judging.heard_from_judge(attempt, brief)
+    found: judging.Score | str = judging.read_score(heard[-1].answer) if heard else ""
+    if isinstance(found, judging.Score):
+        return scored(attempt, brief, ended, found, heard[-1].call)
+    if len(heard) >= judging.JUDGE_TRIES:
+        tries = f"the judge gave no score in {len(heard)} answers"
+        return Finish(judge_failed(attempt, f"{tries}; the last: {found}"))
+    return Judge(judging.judge_body(attempt, brief, heard))
+
+
+def _boundary(
+    attempt: Attempt, brief: Brief, ended: Ended, facts: Facts
+) -> TrajectoryCompleted | TrajectoryDiscarded:
+    reason = reason_to_discard(rules_of(brief.settings), facts)
+    whole = ended.completed
+    fields = (attempt.unit, attempt.attempt, whole, not whole, ended.finish_reason, ended.counts)
+    return TrajectoryCompleted(*fields) if reason is None else TrajectoryDiscarded(*fields, reason)
 
 
 def _unusable(attempt: Attempt, answer: Answer) -> PromptFailed:

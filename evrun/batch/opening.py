@@ -31,9 +31,9 @@ from ..errors import UsageFault
 from ..tools import Toolbox
 from ..versions import versions
 from .dataset import read_dataset, refuse_bad_lines, terms_of
-from .decide import rejudge
 from .options import Options
 from .plan import Comparison, Identity, Numbering, Scan, compare, plan, scan
+from .quality import Facts, rejudge, rules_of
 from .settings import Settings, changes_between, settings_from_record, settings_record
 from .templating import check_template_change
 from .tool_sources import run_toolsets
@@ -261,12 +261,14 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
 
     They belong into one commit with the changed setting: half of them would be taken for all.
     """
+    rules = rules_of(settings)
     for name, unit in batch.units.items():
         if unit.outcome not in {"kept", "discarded"}:
             continue
         boundary = decode_event(reader.read_one(unit.boundary).payload)
         if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
-            event = rejudge(name, settings, boundary.counts, unit.reason)
+            facts = Facts(boundary.counts, unit.unknown_tool, unit.score)
+            event = rejudge(name, rules, facts, unit.reason)
             if event is not None:
                 yield event
 

@@ -19,6 +19,7 @@ from ..prices import parse_price
 from ..tools import check_sources
 from .dialects import DIALECTS, endpoint_values
 from .headers import brings_a_key
+from .judge_setting import judge_values
 from .settings import (
     APIS,
     PROVIDER_SORTS,
@@ -99,6 +100,7 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
         values["base_url"] = None
     else:
         values |= endpoint_values(values, given, recorded.api if recorded else None, environment)
+    values |= judge_values(values, given="judge" in given, new=recorded is None)
     settings = msgspec.convert(values, Settings)
     _check(settings)
     return settings
@@ -181,6 +183,7 @@ def _check_numbers(settings: Settings) -> None:
             raise UsageFault(f"--{name.replace('_', '-')} {value}: expected seconds, more than 0")
     _check_range("temperature", settings.temperature, 0, math.inf)
     _check_range("top-p", settings.top_p, 0, 1)
+    _check_range("min-score", settings.min_score, -math.inf, math.inf)
 
 
 def _check_range(name: str, value: float | None, low: float, high: float) -> None:

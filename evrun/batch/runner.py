@@ -12,7 +12,8 @@ from projections import RowSource, Views
 from ..effects.clock import monotonic
 from .attempt import AttemptRunner, Services
 from .briefs import Briefs
-from .decide import Brief, reason_to_supersede, superseded
+from .brief import Brief
+from .decide import reason_to_supersede, superseded
 from .settings import Settings
 
 VIEW_INTERVAL_S = 0.5

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from eventlog.events import Event, SettingsChanged
 from eventlog.storage import LogWriter
-from projections import RowSource, Views, open_views
+from projections import BatchState, RowSource, Views, open_views
 
 from ..caps import caps_now
 from ..effects.memory import suit_many_small_objects
@@ -22,8 +22,10 @@ from ..tools import Prepared, Toolbox
 from . import opening
 from .control import Control, Ending
 from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
+from .judge_setting import check_judge
 from .options import Options, check_run_name, resolve
 from .plan import Comparison, Scan
+from .quality import rules_of
 from .settings import Settings, settings_from_record
 from .tool_sources import prepare_tools, same_tools, toolsets_left_out
 from .work import Beginning, Result, Ui, Work
@@ -81,6 +83,7 @@ class _Session:
         scanned = await self._scan(options.dataset, settings)
         settings = await choose_model(opening.with_model_of(scanned, settings), self._environment)
         check_endpoint(settings, self._environment)
+        await to_thread.run_sync(check_judge, settings)
         caps = caps_now({}, options.caps)
         await self._check_caps(caps, settings)
         prepared = await prepare_tools(settings, self._environment)
@@ -137,11 +140,12 @@ class _Session:
             self._say_compared(compared)
             first += opening.replanned(state.batch, compared)
             further = opening.further_plan(path, settings, state.batch, scanned, compared)
-        if recorded.require_reasoning != settings.require_reasoning:
+        if rules_of(recorded) != rules_of(settings):
             first += opening.rejudged(writer.reader(), state.batch, settings)
         prepared = None
         if new_rows or self._work.left(state):
             check_endpoint(settings, self._environment)
+            await to_thread.run_sync(check_judge, settings)
             await self._check_caps(caps, settings)
         if new_rows or self._work.left(state) or not same_tools(recorded, settings):
             prepared = await prepare_tools(settings, self._environment)
@@ -149,6 +153,7 @@ class _Session:
             self._go_on()
             change = opening.changed(state.batch, settings, toolbox)
             self._say_changes(change)
+            self._say_unjudged(recorded, settings, state.batch)
             opened = opening.opened(writer.epoch, os.getpid())
             first = [opened, *([change] if change else []), *first]
             return await self._work.run(writer, views, settings, Beginning(first, further), toolbox)
@@ -184,6 +189,20 @@ class _Session:
         if new or gone:
             self._ui.note(f"dataset: {compared.known} rows known, {new} new, {gone} gone")
 
+    def _say_unjudged(self, recorded: Settings, settings: Settings, batch: BatchState) -> None:
+        """A judge looks at what ends from now on, and at nothing else."""
+        ended = batch.counts["kept"] + batch.counts["discarded"]
+        if settings.judge_text is None or settings.judge_text == recorded.judge_text or not ended:
+            return
+        self._ui.note(
+            f"the judge scores what ends from now on; {ended} finished trajectories stay as they are"
+        )
+
     def _say_changes(self, change: SettingsChanged | None) -> None:
         for name, (before, now) in (change.changes if change else {}).items():
-            self._ui.note(f"changed against the record: {name} {before!r} -> {now!r}")
+            self._ui.note(f"changed against the record: {name} {_short(before)} -> {_short(now)}")
+
+
+def _short(value: object, limit: int = 200) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

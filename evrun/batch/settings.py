@@ -22,7 +22,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     drawn from `distribution`. `headers` hold no secrets: a value that begins with ``$`` names a variable of
     the environment. `tools` are paths of Python files, `mcp_config` is one of a JSON file, `web_allow` names
     the hosts that may be fetched from (null: all that are public). `unknown_tools` null means: discard
-    where reasoning is required, else keep. `rpm` and `tpm` are requests and tokens per minute.
+    where reasoning is required, else keep. `judge_text` is the text of the judge's rubric, or of
+    its file. `rpm` and `tpm` are requests and tokens per minute.
     """
 
     dataset: str
@@ -36,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prefill: list[dict[str, Any]] | None = None
     agent: str = "chat"
     judge: str | None = None
+    judge_text: str | None = None
     min_score: float | None = None
     model: str
     base_url: str | None = None
@@ -79,8 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 OPERATIONAL = frozenset(
     {
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
-        "require_reasoning", "unknown_tools", "min_score", "concurrency", "retries", "prompt_timeout",
-        "request_timeout", "rpm", "tpm", "prices", "unknown_price",
+        "require_reasoning", "unknown_tools", "judge", "judge_text", "min_score", "concurrency",
+        "retries", "prompt_timeout", "request_timeout", "rpm", "tpm", "prices", "unknown_price",
     }
 )  # fmt: skip
 

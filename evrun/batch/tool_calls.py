@@ -16,8 +16,9 @@ from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor
 from ..journal import Journal
 from ..tools import Tool, Toolbox, ToolContext, parse_arguments, run_tool
+from .brief import Brief
 from .briefs import image_of
-from .decide import Brief, RunTools
+from .decide import RunTools
 
 
 class Ready(msgspec.Struct, frozen=True):

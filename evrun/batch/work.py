@@ -25,6 +25,7 @@ from ..tools import Prepared, Toolbox, open_toolbox
 from .attempt import Services
 from .control import Control
 from .endpoint import open_client, price_of
+from .function_judge import open_judging
 from .headers import secret_variables
 from .opening import units_to_retry
 from .options import Options
@@ -172,7 +173,10 @@ class Work:
         place = ToolPlace(
             (self._options.directory / "work").resolve(), self._marker, redactor, self._containers
         )
-        async with open_client(settings, self._environment) as client:
+        async with (
+            open_client(settings, self._environment) as client,
+            open_judging(settings, redactor) as judge,
+        ):
             self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
             self._ui.note(f"settings: {in_words(settings) or 'the defaults'}")
             budget = self._budget(journal, views.state)
@@ -184,12 +188,14 @@ class Work:
                 ToolRunner(journal, toolbox, place),
                 price,
                 budget,
+                judge,
             )
             runner = BatchRunner(services, settings, views, RowSource(writer.reader()))
             again = units_to_retry(views.state.batch, self._options)
             try:
                 await runner.run(again, lambda: self._ui.progress(views.state))
             finally:
+                self._ui.progress(views.state)
                 with anyio.CancelScope(shield=True):
                     await to_thread.run_sync(kill_orphans, self._marker)
                     await self._containers.end_all()

@@ -116,7 +116,7 @@ def run(main):
 
 def nothing(*_):
     """Nothing follows from an answer."""
-    return None  # noqa: RET501 (the answer is: nothing)
+    return ()
 
 
 def ask(caller, *, first=STARTED, conclude=nothing, timeout_s=5.0):

@@ -11,7 +11,8 @@ from eventlog.events import (
     ToolStarted,
     Usage,
 )
-from evrun.batch.decide import Brief, Send, next_step
+from evrun.batch.brief import Brief
+from evrun.batch.decide import Send, next_step
 from evrun.batch.settings import Settings, settings_digest, settings_record
 from evrun.ledger import request_digest
 from projections import Attempt

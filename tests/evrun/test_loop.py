@@ -217,7 +217,7 @@ def test_what_follows_from_an_answer_is_one_commit_with_it(tmp_path):
 
     def conclude(reserved, outcome):
         asked.append((type(reserved).__name__, [type(event).__name__ for event in outcome]))
-        return RowsSkipped([(7, "the end")])
+        return (RowsSkipped([(7, "the end")]),)
 
     async def main():
         with running_endpoint() as endpoint, open_journal(tmp_path) as journal:

@@ -1,0 +1,105 @@
+"""The process in which a judge's function runs: `python -m evrun.effects.judge_child FILE FUNCTION`.
+
+One JSON line on stdout says that the function is there, or why not; then each line ``[prompt, trajectory]``
+on stdin gets one line ``{"score", "feedback"}`` or ``{"error"}``. What the function prints goes to stderr.
+"""
+
+import contextlib
+import ctypes
+import importlib.util
+import inspect
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(path: Path, name: str) -> None:
+    """Load the function, and let it judge until stdin ends."""
+    report = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    _die_with_parent()
+    function, problem = load(path, name)
+    _say(report, {"error": problem} if function is None else {"ready": name})
+    if function is None:
+        return
+    for line in sys.stdin.buffer:
+        prompt, trajectory = json.loads(line)
+        _say(report, judge(function, path, prompt, trajectory))
+
+
+def load(path: Path, name: str) -> tuple[Callable[..., Any] | None, str]:
+    """The function of this name, or null and why there is none."""
+    # As for a script: what stands beside the file can be imported.
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            return None, f"{path}: expected a Python file, with a name that ends in .py"
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        spec.loader.exec_module(module)
+    except BaseException as error:  # noqa: BLE001 (whatever the file raises is its author's to see)
+        return None, _where(path, error)
+    function = getattr(module, name, None)
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        found = "a coroutine function" if callable(function) else "nothing of that name to call"
+        return None, f"{path}: expected a plain function {name}(prompt, trajectory), found {found}"
+    return function, ""
+
+
+def judge(
+    function: Callable[..., Any], path: Path, prompt: str, trajectory: dict[str, Any]
+) -> dict[str, Any]:
+    """What the function says of a trajectory, or its error."""
+    try:
+        given = function(prompt, trajectory)
+    except BaseException as error:  # noqa: BLE001 (as above)
+        return {"error": _where(path, error)}
+    score, feedback = given, None
+    if isinstance(given, dict):
+        score, feedback = given.get("score"), given.get("feedback")
+    elif isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004 (score and feedback)
+        score, feedback = given
+    try:
+        if isinstance(score, bool) or not isinstance(score, int | float | str):
+            score = float(score)  # true and false, and the numbers of numpy
+        json.dumps(score, allow_nan=False)
+    except (TypeError, ValueError):
+        return {"error": f"{path}: the judge gave {given!r:.100}; expected a number, or a number and a text"}
+    return {"score": score, "feedback": None if feedback is None else str(feedback)}
+
+
+def _where(path: Path, error: BaseException) -> str:
+    """The error with the last line of the file that it came through."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    place = f"{path}:{lines[-1]}" if lines else str(path)
+    return f"{place}: {type(error).__name__}: {error}"
+
+
+def _say(report: Any, value: dict[str, Any]) -> None:
+    report.write(json.dumps(value) + "\n")
+    report.flush()
+
+
+def _die_with_parent() -> None:
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        main(Path(sys.argv[1]), sys.argv[2])
