@@ -8,7 +8,7 @@ from .batch import BatchState
 from .batch_lines import batch_request, is_batch_line, with_own_fields
 from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
-from .counts import count_attempt
+from .counts import count_attempt, unknown_calls
 from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
@@ -93,6 +93,7 @@ __all__ = [
     "tool_succeeded",
     "transcript",
     "unit_name",
+    "unknown_calls",
     "unreadable",
     "usd",
     "with_own_fields",

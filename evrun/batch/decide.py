@@ -33,7 +33,7 @@ from projections import (
 
 from ..ledger import request_digest
 from . import judging
-from .brief import Brief
+from .brief import Brief as Brief  # noqa: PLC0414 (others know it from here)
 from .quality import Facts, reason_to_discard, rules_of
 from .request import request_body
 

@@ -3,8 +3,7 @@
 from projections import Attempt, attempt_messages, request_messages, row_messages
 
 from ..estimate import REFUSAL_TOKENS, RESULT_TOKENS, Outlook
-from .brief import Brief
-from .decide import BAD_TURNS_IN_A_ROW, RunTools, Send, next_body, next_step
+from .decide import BAD_TURNS_IN_A_ROW, Brief, Finish, RunTools, next_body, next_step
 
 
 def outlook_of(attempt: Attempt, brief: Brief) -> Outlook:
@@ -14,7 +13,7 @@ def outlook_of(attempt: Attempt, brief: Brief) -> Outlook:
     """
     step = next_step(attempt, brief)
     most = brief.settings.max_turns if brief.tools else min(brief.settings.max_turns, BAD_TURNS_IN_A_ROW)
-    turns = 0 if not isinstance(step, Send | RunTools) else max(most - attempt.api_calls, 0)
+    turns = 0 if isinstance(step, Finish) else max(most - attempt.api_calls, 0)
     waits = isinstance(step, RunTools)
     results = RESULT_TOKENS if brief.tools else REFUSAL_TOKENS
     return Outlook(

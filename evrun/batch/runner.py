@@ -11,8 +11,8 @@ from projections import RowSource, Views
 
 from ..effects.clock import monotonic
 from .attempt import AttemptRunner, Services
-from .briefs import Briefs
 from .brief import Brief
+from .briefs import Briefs
 from .decide import reason_to_supersede, superseded
 from .settings import Settings
 
