@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from projections import batch_request
+
 from ..tools import always_given, draw
 from .brief import Brief
 from .request import unit_seed
@@ -27,11 +29,14 @@ class Briefs:
         seed = unit_seed(self._settings, occurrence, sample)
         return Brief(row, self._settings, self._record, tools, seed)
 
-    def drawn(self, unit: str, toolsets: Toolsets) -> list[str]:
+    def drawn(self, unit: str, row: dict[str, Any], toolsets: Toolsets) -> list[str]:
         """The toolsets of a new attempt: those asked for, or a draw that is the same in every session.
 
-        What no distribution speaks of, because it is the user's own, comes with every draw.
+        What no distribution speaks of, because it is the user's own, comes with every draw. A batch line
+        offers the tools of its body, and nothing is drawn for it.
         """
+        if batch_request(row) is not None:
+            return []
         if self._settings.toolsets is not None:
             return self._settings.toolsets
         content, occurrence, sample = split_unit(unit)

@@ -224,7 +224,8 @@ def _only_bad_calls(attempt: Attempt) -> bool:
 def next_body(attempt: Attempt, brief: Brief) -> bytes:
     """The request that follows what is recorded of an attempt."""
     messages = row_messages(brief.row, brief.record) + attempt_messages(attempt)
-    return request_body(brief.settings, request_messages(messages, brief.record), brief.tools, brief.seed)
+    sent = request_messages(messages, brief.record)
+    return request_body(brief.settings, sent, brief.tools, brief.seed, brief.row)
 
 
 def _last_body(attempt: Attempt, brief: Brief) -> bytes:

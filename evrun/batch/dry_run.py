@@ -224,7 +224,7 @@ class _Thinker:
                 return estimate(outlook_of(attempt, brief), self._price)
         if image_of(row) is None and row.get("cwd") is not None:
             return None
-        toolsets = self._briefs.drawn(name, batch.toolsets)
+        toolsets = self._briefs.drawn(name, row, batch.toolsets)
         brief = self._briefs.brief(name, row, toolsets, batch.toolsets)
         fresh = Attempt(name, 0, 0, 0, toolsets, self._briefs.digest)
         return estimate(outlook_of(fresh, brief), self._price)

@@ -1,6 +1,6 @@
 """What a unit may still ask for, seen from where it stands. Pure."""
 
-from projections import Attempt, attempt_messages, request_messages, row_messages
+from projections import Attempt, attempt_messages, batch_request, request_messages, row_messages
 
 from ..estimate import REFUSAL_TOKENS, RESULT_TOKENS, Outlook
 from .decide import BAD_TURNS_IN_A_ROW, Brief, Finish, RunTools, next_body, next_step
@@ -12,7 +12,8 @@ def outlook_of(attempt: Attempt, brief: Brief) -> Outlook:
     Without tools a model may still call some: each such turn is refused, several in a row end the attempt.
     """
     step = next_step(attempt, brief)
-    most = brief.settings.max_turns if brief.tools else min(brief.settings.max_turns, BAD_TURNS_IN_A_ROW)
+    most = 1 if batch_request(brief.row) is not None else brief.settings.max_turns
+    most = most if brief.tools else min(most, BAD_TURNS_IN_A_ROW)
     turns = 0 if isinstance(step, Finish) else max(most - attempt.api_calls, 0)
     waits = isinstance(step, RunTools)
     results = RESULT_TOKENS if brief.tools else REFUSAL_TOKENS

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from projections import with_own_fields
+
 from .request_anthropic import anthropic_request
 from .settings import Settings
 
@@ -18,12 +20,16 @@ FREE_CHOICES = frozenset({"auto", "none"})
 
 
 def request_body(
-    settings: Settings, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seed: int | None
+    settings: Settings,
+    messages: list[dict[str, Any]],
+    tools: list[dict[str, Any]],
+    seed: int | None,
+    row: dict[str, Any] | None = None,
 ) -> bytes:
     """The JSON body of one request for an answer, in the dialect of the settings' endpoint.
 
     A tool choice that forces a call is asked for until there is a result: forced again and again, a model
-    could never come to an end.
+    could never come to an end. Where `row` is a batch line, its own fields take the place of the settings'.
     """
     choice = settings.tool_choice
     if choice not in FREE_CHOICES and messages and messages[-1].get("role") == "tool":
@@ -33,6 +39,7 @@ def request_body(
     else:
         body = _openai_request(settings, messages, tools, choice) | _sampling(settings, seed)
     body |= settings.extra_body or {}
+    body = body if row is None else with_own_fields(body, row)
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:

@@ -91,7 +91,7 @@ class BatchRunner:
             if reason is None:
                 return await self._attempt(unit, brief, attempt.attempt, None)
             await self._s.journal.record(superseded(attempt, reason))
-        toolsets = self._briefs.drawn(unit, self._batch.toolsets)
+        toolsets = self._briefs.drawn(unit, row, self._batch.toolsets)
         brief = self._briefs.brief(unit, row, toolsets, self._batch.toolsets)
         number = self._batch.units[unit].attempt + 1
         started = PromptStarted(unit, number, toolsets, self._briefs.digest)
