@@ -50,7 +50,7 @@ def summary_of_views(
     if closed is None or settled is None:
         return None
     if closed.reason == "finished":
-        return Summary("done", None, counts, settled)
+        return None if closed.detail else Summary("done", None, counts, settled)
     # A session that was ended without anything to do leaves a run that may have been done before.
     return Summary(closed.reason, closed.detail, counts, settled) if left else None
 
