@@ -10,7 +10,7 @@ import msgspec
 from eventlog.events import Counts, PromptFailed, TrajectoryCompleted, TrajectoryDiscarded, Usage
 
 from .asking import row_messages
-from .batch_lines import asking_fields
+from .batch_lines import asking_fields, own_tools
 from .conversation import NO_USAGE, Attempt
 from .counts import count_attempt
 from .jsontext import clean_text, json_bytes, json_line, loads_lenient
@@ -170,6 +170,10 @@ def _conversations(
         system_prompt, messages = messages[0].content, messages[1:]
     said = [] if attempt is None else attempt_messages(attempt)
     turns, escaped = render_turns(messages + said)
+    tools = own_tools(row)
+    if tools:
+        first: Any = {"from": "system", "value": system_turn(tools, system_prompt)}
+        return [first, *turns], escaped
     return [frame.system_turn(toolsets, system_prompt), *turns], escaped
 
 

@@ -25,6 +25,7 @@ from projections import (
     Answer,
     Attempt,
     attempt_messages,
+    batch_request,
     count_attempt,
     request_messages,
     row_messages,
@@ -99,7 +100,7 @@ def next_step(attempt: Attempt, brief: Brief) -> Step:
     answer = answers[-1]
     if answer.problem is not None:
         return Finish(_unusable(attempt, answer))
-    if not answer.tool_calls:
+    if not answer.tool_calls or batch_request(brief.row) is not None:
         whole = answer.finish_reason != "length"
         return _ended(attempt, brief, answer.finish_reason or "stop", completed=whole)
     missing = [position for position in range(len(answer.tool_calls)) if position not in turn.results]
@@ -184,7 +185,8 @@ def _ended(attempt: Attempt, brief: Brief, finish_reason: str, *, completed: boo
     unknown = unknown_calls(counts, {tool["name"] for tool in brief.tools}) > 0
     ended = Ended(finish_reason, completed, counts, unknown)
     facts = Facts(counts, unknown, None)
-    unjudged = brief.settings.judge is None or reason_to_discard(rules_of(brief.settings), facts) is not None
+    rules = rules_of(brief.settings, brief.row)
+    unjudged = brief.settings.judge is None or reason_to_discard(rules, facts) is not None
     if unjudged:
         return Finish(_boundary(attempt, brief, ended, facts))
     return _asked(attempt, brief, ended) if judging.asks_model(brief.settings) else Score(ended)
@@ -205,7 +207,7 @@ def _asked(attempt: Attempt, brief: Brief, ended: Ended) -> Step:
 def _boundary(
     attempt: Attempt, brief: Brief, ended: Ended, facts: Facts
 ) -> TrajectoryCompleted | TrajectoryDiscarded:
-    reason = reason_to_discard(rules_of(brief.settings), facts)
+    reason = reason_to_discard(rules_of(brief.settings, brief.row), facts)
     whole = ended.completed
     fields = (attempt.unit, attempt.attempt, whole, not whole, ended.finish_reason, ended.counts)
     return TrajectoryCompleted(*fields) if reason is None else TrajectoryDiscarded(*fields, reason)

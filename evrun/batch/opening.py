@@ -261,7 +261,7 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
 
     They belong into one commit with the changed setting: half of them would be taken for all.
     """
-    rules = rules_of(settings)
+    rules, rows = rules_of(settings), RowSource(reader)
     for name, unit in batch.units.items():
         if unit.outcome not in {"kept", "discarded"}:
             continue
@@ -269,6 +269,8 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
         if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
             facts = Facts(boundary.counts, unit.unknown_tool, unit.score)
             event = rejudge(name, rules, facts, unit.reason)
+            if event is not None:
+                event = rejudge(name, rules_of(settings, rows.row_of(unit)), facts, unit.reason)
             if event is not None:
                 yield event
 

@@ -5,9 +5,10 @@ recorded, without a call.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eventlog.events import Counts, TrajectoryRestored
+from projections import batch_request
 
 from .settings import Settings
 
@@ -32,8 +33,13 @@ class Rules(NamedTuple):
     min_score: float | None
 
 
-def rules_of(settings: Settings) -> Rules:
-    """The rules that settings ask for; where they do not say, unknown tools go with the reasoning."""
+def rules_of(settings: Settings, row: dict[str, Any] | None = None) -> Rules:
+    """The rules that settings ask for; where they do not say, unknown tools go with the reasoning.
+
+    A `row` that is a batch line asked for an answer as it comes: only a score can set that aside.
+    """
+    if row is not None and batch_request(row) is not None:
+        return Rules(require_reasoning=False, discard_unknown_tools=False, min_score=settings.min_score)
     said = settings.unknown_tools
     discard = settings.require_reasoning if said is None else said == "discard"
     return Rules(settings.require_reasoning, discard, settings.min_score)
