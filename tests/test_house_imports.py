@@ -31,6 +31,8 @@ OTHERS = {
 # The modules of evrun that alone need something more, and may have it.
 ALONE = {
     "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
+    "evrun/effects/web.py": ("httpx",),
+    "evrun/effects/mcp_client.py": ("mcp", "mcp_types"),
     "evrun/prices.py": ("genai_prices",),
     "evrun/effects/backoff.py": ("tenacity",),
     "evrun/effects/processes*.py": ("psutil",),
