@@ -15,8 +15,11 @@ All of a page runs in one shell in one empty directory (``examples`` leads to th
 endpoint of its own: OPENAI_BASE_URL is set, and ``evrun`` and ``python`` are those of the checkout.
 
 In what is shown, ``…`` alone on a line stands for any lines, within a line for any text. Times (RFC 3339),
-digests of 40 or more hex digits, ``pid 123``, ``process 123`` and loopback ports are compared as such, not by
-their values; so are runs of blanks. `python -m tests.pages docs/PAGE.md` shows what a page's commands print.
+durations (``12 ms``, ``0.5 s``), digests of 40 or more hex digits, ``pid 123``, ``process 123`` and loopback
+ports are compared as such, not by their values; so are runs of blanks.
+
+`python -m tests.pages docs/PAGE.md` shows what a page's commands print and what is wrong with it; with
+``--fill`` it writes what is printed below each command under which the page shows nothing.
 """
 
 import contextlib
@@ -45,7 +48,8 @@ _PARTS = re.compile(
 )
 _EXIT = re.compile(r"\s+# exit (\d+)$")
 _VARIES = (
-    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
+    (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), r"N \2"),
     (re.compile(r"\b[0-9a-f]{40,}\b"), "DIGEST"),
     (re.compile(r"\b(pid|process) \d+\b"), r"\1 PID"),
     (re.compile(r"\b(127\.0\.0\.1|localhost):\d+"), r"\1:PORT"),
@@ -269,6 +273,25 @@ def _set_rules(endpoint: str, file: str) -> None:
     opener.open(f"{endpoint}/_rules", data=Path(file).read_bytes(), timeout=30).close()
 
 
+def fill(page: Path) -> None:
+    """Write below each command of a page that shows nothing what it printed."""
+    text = page.read_text("utf-8")
+    with tempfile.TemporaryDirectory() as directory:
+        ran = run_page(text, Path(directory))
+    printed = iter([one for one in ran if one.command.shown is not None])
+
+    def filled(block: re.Match[str]) -> str:
+        lines = [f"{block[1]}"]
+        for part in re.split(r"(?m)^(?=\$ )", block[2]):
+            one = next(printed) if part.startswith("$ ") else None
+            lines.append(part)
+            if one is not None and not one.command.shown:
+                lines += [f"{line}\n" for line in _trimmed(one.printed)]
+        return "".join([*lines, "```"])
+
+    page.write_text(re.sub(r"(?ms)(^<!-- runs -->\n```console\n)(.*?)^```", filled, text), "utf-8")
+
+
 def show(page: Path) -> int:
     """Print what the commands of a page print, and what is wrong with the page."""
     with tempfile.TemporaryDirectory() as directory:
@@ -283,5 +306,7 @@ def show(page: Path) -> int:
 if __name__ == "__main__":
     if sys.argv[1] == "--rules":
         _set_rules(*sys.argv[2:])
+    elif sys.argv[1] == "--fill":
+        fill(Path(sys.argv[2]))
     else:
         sys.exit(show(Path(sys.argv[1])))
