@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from . import output
 from .config import environment, environment_defaults
 from .errors import explain
+from .fire_flags import plain_switches
 
 COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
@@ -57,6 +58,8 @@ class CommandTable(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that was typed, loaded, and what is left of the arguments."""
         name, command, rest = super().resolve_command(ctx, args)
+        if name == "run":
+            rest = plain_switches(rest)
         return name, load_command(name) if name in COMMANDS else command, rest
 
 
