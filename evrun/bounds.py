@@ -45,6 +45,7 @@ class Bound(NamedTuple):
 class _Caps(msgspec.Struct, gc=False):
     max_tokens: Any = None
     max_completion_tokens: Any = None
+    max_output_tokens: Any = None
     n: Any = None
     tools: msgspec.Raw = msgspec.Raw(b"")
     models: Any = None
@@ -66,7 +67,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Messages(msgspec.Struct, gc=False):
-    messages: list[_Message] = []
+    messages: list[_Message]
 
 
 _caps = msgspec.json.Decoder(_Caps)
@@ -152,7 +153,8 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def _output_tokens(caps: _Caps, fallback: int | None) -> int | None:
     """The output cap times the answers asked for; null where there is none, or one that cannot be read."""
-    named = [cap for cap in (caps.max_tokens, caps.max_completion_tokens) if cap is not None]
+    given = (caps.max_tokens, caps.max_completion_tokens, caps.max_output_tokens)
+    named = [cap for cap in given if cap is not None]
     copies = 1 if caps.n is None else caps.n
     if not all(isinstance(number, int) for number in (*named, copies)):
         return None
@@ -167,6 +169,7 @@ def _has_media(body: bytes) -> bool:
     try:
         messages = _messages.decode(body).messages
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # No messages, or none that can be read: of another dialect, perhaps.
         return True
     return any(_is_media(part) for message in messages for part in _parts(message.content))
 

@@ -12,6 +12,7 @@ import msgspec
 from eventlog.events import Usage
 
 from .answer_anthropic import as_choice, is_anthropic, sent_back
+from .answer_responses import is_embedding, is_response, response_choice
 from .jsontext import loads_lenient
 from .reasoning import native_reasoning, split_thinking, words
 
@@ -155,8 +156,10 @@ def _read_object(value: dict[str, Any]) -> Answer:
         answer = _read_message(choice["message"], choice["finish_reason"])
         answer.blocks = sent_back(value)
         return answer
-    choices = value.get("choices")
+    choices = [response_choice(value)] if is_response(value) else value.get("choices")
     if not isinstance(choices, list) or not choices:
+        if is_embedding(value):
+            return Answer(finish_reason="stop")
         return Answer(problem="the response has no choices")
     choice = choices[0]
     if not isinstance(choice, dict):

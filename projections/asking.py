@@ -69,6 +69,20 @@ def row_messages(row: dict[str, Any], settings: dict[str, Any]) -> list[Message]
     return messages
 
 
+def lenient_messages(turns: Any) -> list[Message]:
+    """The messages of a request that was sent as it is; what is none that we know is shown as its JSON."""
+    names: dict[str, str] = {}
+    messages: list[Message] = []
+    for turn in turns if isinstance(turns, list) else []:
+        try:
+            message = _read_turn(turn, names)
+        except ValueError:
+            message = Message("user", clean_text(json_text(turn)))
+        names.update((call.id, call.name) for call in message.tool_calls)
+        messages.append(message)
+    return messages
+
+
 def _asked(row: dict[str, Any], template: str) -> list[Message]:
     prompt = row.get("prompt")
     if isinstance(prompt, str):

@@ -14,6 +14,7 @@ from eventlog.events import (
     BudgetSpent,
     Event,
     ModelAnswered,
+    ModelAsked,
     ModelCallFailed,
     PlannedRow,
     PromptFailed,
@@ -196,9 +197,8 @@ class BatchState(RunFacts):
 
     def _close(self, name: str) -> None:
         attempt = self.open.pop(name, None)
-        for turn in () if attempt is None else (attempt.open_turn, attempt.open_judging):
-            if turn is not None:
-                self._calls.pop(turn.call, None)
+        for call in () if attempt is None else attempt.open_calls:
+            self._calls.pop(call, None)
 
     def _reserved(self, _: Recorded, event: BudgetReserved) -> None:
         attempt = self.open.get(event.unit)
@@ -209,6 +209,11 @@ class BatchState(RunFacts):
                 self._calls.pop(turn.call, None)
         attempt.reserved(event)
         self._calls[event.call] = event.unit
+
+    def _asked(self, _: Recorded, event: ModelAsked) -> None:
+        attempt = self.open.get(event.unit)
+        if attempt is not None and attempt.attempt == event.attempt:
+            attempt.asked(event)
 
     def _answered(self, _: Recorded, event: ModelAnswered) -> None:
         attempt = self._attempt_of(event.call)
@@ -317,6 +322,7 @@ class BatchState(RunFacts):
         PromptsWithdrawn: _prompts_withdrawn,
         PromptStarted: _prompt_started,
         AttemptSuperseded: _attempt_superseded,
+        ModelAsked: _asked,
         BudgetReserved: _reserved,
         ModelAnswered: _answered,
         ModelCallFailed: _call_failed,

@@ -13,6 +13,7 @@ from eventlog.events import (
     BudgetReserved,
     BudgetSpent,
     ModelAnswered,
+    ModelAsked,
     ModelCallFailed,
     PromptStarted,
     SpendCorrected,
@@ -24,6 +25,7 @@ from eventlog.events import (
 )
 
 from .answer import Answer, ToolCall, read_answer
+from .exchanges import Exchanges
 
 NO_USAGE = Usage(None, None, None, None)
 
@@ -64,7 +66,7 @@ class Attempt(msgspec.Struct, gc=False):
     sends, `api_calls` those that were answered, `failures` those that gave no usable answer. Judge calls are
     not in the conversation and count in the money only: `judgings` holds them, as turns of their own. A null
     bound or cost is not in the sums; `unpriced` counts settled calls without a price, `priced` those with
-    one. `score` and `feedback` are the judge's.
+    one. `score` and `feedback` are the judge's. `own` is what an own agent asked, which has no turns.
     """
 
     unit: str
@@ -85,6 +87,7 @@ class Attempt(msgspec.Struct, gc=False):
     judgings: list[Turn] = []
     score: float | None = None
     feedback: str | None = None
+    own: Exchanges | None = None
 
     @classmethod
     def start(cls, event: PromptStarted, time_ns: int, session: int) -> Self:
@@ -111,17 +114,31 @@ class Attempt(msgspec.Struct, gc=False):
         """The most that the calls in doubt can have cost."""
         return sum(bound or 0 for bound in self.doubts.values())
 
+    @property
+    def open_calls(self) -> list[str]:
+        """The calls that wait for an answer."""
+        turns = (self.open_turn, self.open_judging)
+        return [turn.call for turn in turns if turn is not None] + (
+            [] if self.own is None else self.own.open_calls
+        )
+
+    def asked(self, event: ModelAsked) -> None:
+        """An own agent asks."""
+        self._of_own_agent().asked(event)
+
     def reserved(self, event: BudgetReserved) -> None:
         """A call is about to be sent: it opens a turn, or takes over the open one."""
         if event.role == "judge":
             _begin(self.judgings, event)
+        elif self.own is not None and self.own.reserved(event):
+            self.calls += 1
         elif event.role == "rollout":
             self.calls += 1
             _begin(self.turns, event)
 
     def answered(self, event: ModelAnswered) -> None:
         """The open turn's call was answered, or the judge's. An answer to another call changes nothing."""
-        if _answer(self.open_turn, event):
+        if _answer(self.open_turn, event) or (self.own is not None and self.own.answered(event)):
             self.api_calls += 1
         else:
             _answer(self.open_judging, event)
@@ -133,8 +150,8 @@ class Attempt(msgspec.Struct, gc=False):
     def call_failed(self, event: ModelCallFailed) -> None:
         """The open turn's call gave no usable answer; the turn stays open for its repeat."""
         turn = self.open_turn
-        if turn is not None and turn.call == event.call:
-            self.failures += 1
+        in_turn = turn is not None and turn.call == event.call
+        self.failures += in_turn or (self.own is not None and self.own.of(event.call) is not None)
 
     def spent(self, event: BudgetSpent) -> None:
         """A call was settled."""
@@ -153,6 +170,8 @@ class Attempt(msgspec.Struct, gc=False):
         self.doubts[event.call] = event.bound_nano_usd
         if self.turns and self.turns[-1].call == event.call:
             self.turns[-1].in_doubt = True
+        elif self.own is not None:
+            self.own.went_in_doubt(event)
 
     def corrected(self, event: SpendCorrected, settled_nano_usd: int) -> None:
         """A person settled a call in doubt, or corrected that; `settled_nano_usd` is how much it adds."""
@@ -167,12 +186,16 @@ class Attempt(msgspec.Struct, gc=False):
 
     def tool_started(self, event: ToolStarted) -> None:
         """A tool call is about to run. One of a turn that is not there changes nothing."""
+        if event.turn == 0:
+            self._of_own_agent().tool_started(event)
         turn = self._turn(event.turn)
         if turn is not None:
             turn.started.add(event.position)
 
     def tool_finished(self, event: ToolFinished) -> None:
         """A tool call ended. One of a turn that is not there changes nothing."""
+        if event.turn == 0:
+            self._of_own_agent().tool_finished(event)
         turn = self._turn(event.turn)
         if turn is not None:
             turn.results[event.position] = ToolResult(event.content, event.success, event.duration_ms)
@@ -185,6 +208,11 @@ class Attempt(msgspec.Struct, gc=False):
         """
         seen: set[str] = set()
         return [_parsed(turn, seen) for turn in self.answered_turns]
+
+    def _of_own_agent(self) -> Exchanges:
+        if self.own is None:
+            self.own = Exchanges()
+        return self.own
 
     def _turn(self, number: int) -> Turn | None:
         return self.turns[number - 1] if 1 <= number <= len(self.turns) else None

@@ -5,9 +5,11 @@ from typing import Any
 
 from eventlog.events import Counts
 
+from .agent_messages import agent_answers, agent_messages
 from .answer import Answer, normalise_usage
 from .conversation import Attempt, Turn
-from .messages import says_something
+from .messages import Message, says_something
+from .tool_outcome import tool_succeeded
 
 
 def count_attempt(attempt: Attempt) -> Counts:
@@ -19,14 +21,29 @@ def count_attempt(attempt: Attempt) -> Counts:
     tools: dict[str, tuple[int, int, int]] = {}
     reasoning_tokens: int | None = None
     reasoned = spoken = 0
-    for turn, answer in zip(attempt.answered_turns, attempt.answers(), strict=True):
+    if attempt.own is not None:
+        answers = agent_answers(attempt)
+        _count_told_tools(agent_messages(attempt), tools)
+    else:
+        answers = attempt.answers()
+        for turn, answer in zip(attempt.answered_turns, answers, strict=True):
+            _count_tools(turn, answer, tools)
+    for answer in answers:
         spoken += says_something(answer)
         reasoned += bool(answer.reasoning and answer.reasoning.strip())
-        _count_tools(turn, answer, tools)
         tokens = normalise_usage(answer.usage_raw).reasoning_tokens
         if tokens is not None:
             reasoning_tokens = (reasoning_tokens or 0) + tokens
     return Counts(attempt.api_calls, reasoned, spoken - reasoned, reasoning_tokens, tools)
+
+
+def _count_told_tools(messages: list[Message], tools: dict[str, tuple[int, int, int]]) -> None:
+    """The tools of a conversation that evrun did not lead: results are paired with calls by their ids."""
+    results = {one.tool_call_id: tool_succeeded(one.content) for one in messages if one.role == "tool"}
+    for call in (call for message in messages for call in message.tool_calls):
+        count, success, failure = tools.get(call.name, (0, 0, 0))
+        won = results.get(call.id)
+        tools[call.name] = (count + 1, success + (won is True), failure + (won is False))
 
 
 def _count_tools(turn: Turn, answer: Answer, tools: dict[str, tuple[int, int, int]]) -> None:

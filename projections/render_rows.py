@@ -9,6 +9,7 @@ import msgspec
 
 from eventlog.events import Counts, PromptFailed, TrajectoryCompleted, TrajectoryDiscarded, Usage
 
+from .agent_messages import agent_messages, agent_tools
 from .asking import row_messages
 from .batch_lines import asking_fields, own_tools
 from .conversation import NO_USAGE, Attempt
@@ -164,17 +165,23 @@ def _row_object(row: bytes) -> dict[str, Any]:
 def _conversations(
     frame: Frame, row: dict[str, Any], attempt: Attempt | None, toolsets: list[str]
 ) -> tuple[list[Any], bool]:
-    messages = _asked(row, frame.settings)
+    messages = _whole(row, frame, attempt)
     system_prompt = None
     if messages and messages[0].role == "system":
         system_prompt, messages = messages[0].content, messages[1:]
-    said = [] if attempt is None else attempt_messages(attempt)
-    turns, escaped = render_turns(messages + said)
-    tools = own_tools(row)
+    turns, escaped = render_turns(messages)
+    tools = agent_tools(attempt) if attempt is not None and attempt.own is not None else own_tools(row)
     if tools:
         first: Any = {"from": "system", "value": system_turn(tools, system_prompt)}
         return [first, *turns], escaped
     return [frame.system_turn(toolsets, system_prompt), *turns], escaped
+
+
+def _whole(row: dict[str, Any], frame: Frame, attempt: Attempt | None) -> list[Message]:
+    """All messages: what the row asks and the attempt said; or, of an own agent, what it says of both."""
+    if attempt is not None and attempt.own is not None:
+        return agent_messages(attempt) or _asked(row, frame.settings)
+    return _asked(row, frame.settings) + ([] if attempt is None else attempt_messages(attempt))
 
 
 def _asked(row: dict[str, Any], settings: dict[str, Any]) -> list[Message]:

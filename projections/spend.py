@@ -16,6 +16,7 @@ from eventlog.events import (
     BudgetSpent,
     Event,
     ModelAnswered,
+    ModelAsked,
     ModelCallFailed,
     PromptFailed,
     PromptsPlanned,
@@ -288,7 +289,7 @@ class Ledger:
         "Ledger",
         _HANDLERS,
         [
-            AttemptSuperseded, BudgetExhausted, PromptFailed, PromptStarted,
+            AttemptSuperseded, BudgetExhausted, ModelAsked, PromptFailed, PromptStarted,
             PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, RunStarted, SessionClosed,
             SessionOpened, SettingsChanged, ToolFinished, ToolStarted, TrajectoryCompleted,
             TrajectoryDiscarded, TrajectoryImported, TrajectoryJudged, TrajectoryRestored,

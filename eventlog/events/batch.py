@@ -55,6 +55,25 @@ class PromptStarted(Event, frozen=True, gc=False):
     settings: bytes
 
 
+class ModelAsked(Event, frozen=True, gc=False):
+    """What an own agent asked a model; in one commit with the call's `BudgetReserved`.
+
+    `path` is where, such as ``chat/completions``. `request` is the body as JSON, told as what differs from
+    the body of the call `base` of the same attempt (empty: from none): fields that are the same are left out,
+    those in `dropped` are gone, and the list of messages (``messages``, or ``input``) is without its first
+    `kept` items. So a chat that grows takes only what it grows by.
+    """
+
+    call: str
+    unit: str
+    attempt: int
+    path: str
+    base: str
+    kept: int
+    dropped: list[str]
+    request: bytes
+
+
 class ModelAnswered(Event, frozen=True, gc=False):
     """A call was answered; in one commit with its `BudgetSpent` (`SpendInDoubt`, where usage is missing).
 
@@ -85,7 +104,8 @@ class ModelCallFailed(Event, frozen=True, gc=False):
 class ToolStarted(Event, frozen=True, gc=False):
     """A tool call is about to run: the `position`-th (from 0) of the attempt's `turn`-th answer (from 1).
 
-    `arguments` is the SHA-256 of the argument text, cut to 16 bytes: the text itself is in the answer.
+    `arguments` is the SHA-256 of the argument text, cut to 16 bytes: the text itself is in the answer. Turn 0
+    is an own agent's code: its tool calls are numbered through the attempt.
     """
 
     unit: str

@@ -23,6 +23,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     batch.RowsSkipped,
     batch.PromptsWithdrawn,
     batch.PromptStarted,
+    batch.ModelAsked,
     batch.ModelAnswered,
     batch.ModelCallFailed,
     batch.ToolStarted,

@@ -15,6 +15,7 @@ from eventlog.events import (
     Event,
     InputDigest,
     ModelAnswered,
+    ModelAsked,
     ModelCallFailed,
     PlannedRow,
     PromptFailed,
@@ -87,6 +88,16 @@ EXAMPLES: dict[str, Event] = {
     "RowsSkipped 1": RowsSkipped(lines=[(2, "no prompt"), (70_000, "bad JSON")]),
     "PromptsWithdrawn 1": PromptsWithdrawn(units=[UNIT]),
     "PromptStarted 1": PromptStarted(unit=UNIT, attempt=1, toolsets=["file", "terminal"], settings=DIGEST16),
+    "ModelAsked 1": ModelAsked(
+        call=CALL,
+        unit=UNIT,
+        attempt=1,
+        path="chat/completions",
+        base="s1.c1",
+        kept=3,
+        dropped=["seed"],
+        request=b'{"messages":[{"role":"user","content":"\\u00e9"}]}',
+    ),
     "ModelAnswered 1": ModelAnswered(
         call=CALL, body=b'{"choices": []}\n', elapsed_ms=1234, request_id="req-1"
     ),
