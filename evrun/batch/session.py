@@ -201,6 +201,8 @@ class _Session:
     def _say_changes(self, change: SettingsChanged | None) -> None:
         for name, (before, now) in (change.changes if change else {}).items():
             self._ui.note(f"changed against the record: {name} {_short(before)} -> {_short(now)}")
+        if change is not None and change.toolsets is not None:
+            self._ui.note("changed against the record: what the model is told of its tools")
 
 
 def _short(value: object, limit: int = 200) -> str:

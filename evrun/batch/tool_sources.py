@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..effects.daemon_thread import in_daemon_thread
+from ..effects.foreign import in_daemon_thread
 from ..tools import (
     BUILT_IN,
     Prepared,

@@ -35,7 +35,7 @@ logging.getLogger("mcp").propagate = False
 
 
 class McpFailed(Exception):
-    """A call that came to nothing, in words for the model. `lost`: nobody knows whether it was carried out."""
+    """A call that came to nothing, in words for the model."""
 
 
 class Listed:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import anyio
 import httpx
 
+from .foreign import in_daemon_thread
+
 LARGEST_BODY = 5 << 20
 MOST_REDIRECTS = 5
 MOST_ADDRESSES = 3
@@ -122,7 +124,8 @@ async def _get(
 async def _addresses(host: str, port: int, rules: Rules) -> list[str]:
     """The addresses of a host, all of which may be asked: one that may not be makes the host suspect."""
     try:
-        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # Its own thread, because a name server that does not answer holds one for long.
+        found = await in_daemon_thread(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError) as error:
         raise FetchRefused(f"{host}: no such host ({getattr(error, 'strerror', None) or error})") from None
     addresses = list(dict.fromkeys(str(place[4][0]) for place in found))

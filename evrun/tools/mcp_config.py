@@ -1,7 +1,7 @@
 """The file of `--mcp-config`: which MCP servers there are and how they are reached.
 
-The common shape: `{"mcpServers": {NAME: {"command", "args", "env", "cwd"} | {"url", "headers"}}}`. In values of
-`env` and `headers`, `$NAME` and `${NAME}` stand for variables of the environment; these values are handed
+The common shape: `{"mcpServers": {NAME: {"command", "args", "env", "cwd"} | {"url", "headers"}}}`. In values
+of `env` and `headers`, `$NAME` and `${NAME}` stand for variables of the environment; these values are handed
 to the server and are in no record.
 """
 
@@ -21,8 +21,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
-class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """How one server is reached: a command to start, or a URL. `kind` (`type` in the file) is not needed."""
+class Server(msgspec.Struct, frozen=True):
+    """How one server is reached: a command or a URL. What else other programs write there is passed over."""
 
     command: str | None = None
     args: list[str] = []

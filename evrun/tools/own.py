@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from ..effects.daemon_thread import in_daemon_thread
+from ..effects.foreign import in_a_task, in_daemon_thread
 from ..errors import UsageFault
 from .authoring import MARK, Marked
 from .base import Tool, ToolContext, Toolset
@@ -90,13 +90,7 @@ def _marked(module: ModuleType, path: Path) -> list[tuple[Callable[..., Any], Ma
 def _tool(function: Callable[..., Any], marked: Marked, path: Path) -> Tool:
     name = marked.name or function.__name__
     try:
-        if not NAME.fullmatch(name):
-            raise Unusable(
-                "its name must be of letters, digits, '_' and '-', at most 64; give name=… to @tool"
-            )
-        signature = signature_of(function)
-        if not signature.description:
-            raise Unusable("it has no docstring, which is what the model is told about it; write one")
+        signature = _checked(name, function)
     except Unusable as error:
         line = function.__code__.co_firstlineno
         raise UsageFault(f"--tools {path}, line {line}: {name} cannot be a tool", hint=str(error)) from error
@@ -109,6 +103,15 @@ def _tool(function: Callable[..., Any], marked: Marked, path: Path) -> Tool:
         concurrent=marked.concurrent,
         fit=signature.fit,
     )
+
+
+def _checked(name: str, function: Callable[..., Any]) -> Signature:
+    if not NAME.fullmatch(name):
+        raise Unusable("its name must be of letters, digits, '_' and '-', at most 64; give @tool a name=…")
+    signature = signature_of(function)
+    if not signature.description:
+        raise Unusable("it has no docstring, which is what the model is told about it; write one")
+    return signature
 
 
 async def _call(
@@ -133,6 +136,5 @@ async def _call(
 
 
 async def _outcome(function: Callable[..., Any], values: dict[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(**values)
-    return await in_daemon_thread(partial(function, **values))
+    work = partial(function, **values)
+    return await (in_a_task(work) if inspect.iscoroutinefunction(function) else in_daemon_thread(work))

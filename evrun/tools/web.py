@@ -12,6 +12,8 @@ from .html_text import html_to_text
 from .shown import shown_text
 
 TIMEOUT_S = 30.0
+LONGEST_WORD = 2000
+"""Characters of a title or an address; whoever writes longer ones means no good."""
 _TEXTS = re.compile(r"text/|application/(json|xml|javascript|x-ndjson|yaml|toml)|[^;]*\+(json|xml)")
 _HTML = re.compile(r"text/html|application/xhtml\+xml")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.ASCII)
@@ -35,9 +37,9 @@ async def web_fetch(rules: HostRules, arguments: dict[str, Any], context: ToolCo
     title, text = readable(found.content_type, found.body, found.url)
     error = f"HTTP status {found.status}" if found.status >= 400 else None  # noqa: PLR2004 (HTTP's own line)
     return {
-        "url": found.url,
+        "url": found.url[:LONGEST_WORD],
         "status": found.status,
-        "title": title,
+        "title": title and title[:LONGEST_WORD],
         "text": shown_text(text, context.redactor),
         "truncated": found.cut,
         "error": error,
