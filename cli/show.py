@@ -109,6 +109,8 @@ def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
         ("ended", _ended(one)),
         ("tokens", _tokens(one["usage"])),
         ("cost", _cost(one)),
+        *([] if one["imported_from"] is None else [("imported", one["imported_from"])]),
+        *([] if one["score"] is None else [("score", f"{one['score']:g}")]),
     ]
 
 
@@ -150,7 +152,7 @@ def _title(message: dict[str, Any]) -> tuple[str, str]:
     if role == "assistant" and "turn" in message:
         ended = f"{_known(message['finish_reason'])}, {message['elapsed_ms']} ms"
         return f"assistant, turn {message['turn']} ({ended})", role
-    if role != "tool":
+    if role != "tool" or "name" not in message:
         return role, role
     title = f"tool {message['name']} ({message['tool_call_id']})"
     if message.get("state", "ended") != "ended":
@@ -209,6 +211,8 @@ def _end(told: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for name, calls in (("in doubt", one["in_doubt"]), ("under way", one["reserved"])):
         if calls:
             yield f"calls {name}", [_call(call) for call in calls]
+    if one["feedback"]:
+        yield "the judge", one["feedback"].splitlines()
     if one["error"] is not None:
         yield "failed", [_failure(one["error"])]
     elif one["finish_reason"] is not None:

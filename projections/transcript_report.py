@@ -2,14 +2,22 @@
 
 from typing import Any
 
-from eventlog.events import Recorded, TrajectoryCompleted, TrajectoryDiscarded, decode_event
+from eventlog.events import (
+    Recorded,
+    TrajectoryCompleted,
+    TrajectoryDiscarded,
+    TrajectoryImported,
+    decode_event,
+)
 
+from .agent_messages import agent_messages
 from .answer import Answer
 from .asking import row_messages
 from .calls import Call
 from .conversation import Attempt, Turn
-from .jsontext import clean_text, decode_text
+from .jsontext import clean_text, decode_text, loads_lenient
 from .load import Log
+from .messages import Message
 from .money import usd
 from .rows_source import RowSource
 from .times import rfc3339, rfc3339_or_null
@@ -18,6 +26,7 @@ from .units import Unit
 
 _SECOND = 1_000_000_000
 _GONE = "the process that sent it is gone"
+_ROLES = {"system": "system", "human": "user", "gpt": "assistant", "tool": "tool"}
 _ASKED = frozenset({"prompt", "messages", "conversations"})
 
 
@@ -51,7 +60,7 @@ def report(telling: Telling, row: dict[str, Any], *, live: bool) -> dict[str, An
         "attempts": [_summary(one) for one in telling.tries.values()],
         "attempt": None if told is None else _attempt(telling, told, live=live),
         "metadata": {field: value for field, value in row.items() if field not in _ASKED},
-        "messages": [*_asked(row, settings), *([] if told is None else _said(told.conversation))],
+        "messages": _messages(row, settings, told),
     }
 
 
@@ -83,6 +92,9 @@ def _attempt(telling: Telling, one: Try, *, live: bool) -> dict[str, Any]:
         "partial": None if flags is None else flags.partial,
         "finish_reason": finish_reason(ending),
         "error": _error(one),
+        "score": None if conversation is None else conversation.score,
+        "feedback": None if conversation is None else conversation.feedback,
+        "imported_from": _source(ending),
         "answers": 0 if conversation is None else conversation.api_calls,
         "failed_calls": [_failed_call(event) for event in one.failed_calls],
         "usage": {name: getattr(one.usage, name) for name in one.usage.__struct_fields__},
@@ -131,6 +143,37 @@ def _open_call(call: Call) -> dict[str, Any]:
     }
 
 
+def _source(ending: Any) -> str | None:
+    """Where an imported trajectory stood; null for any other."""
+    if not isinstance(ending, TrajectoryImported):
+        return None
+    return ending.source if ending.line is None else f"{ending.source}, line {ending.line}"
+
+
+def _messages(row: dict[str, Any], settings: dict[str, Any], one: Try | None) -> list[dict[str, Any]]:
+    """All that was asked and said: of an own agent what it sent, of an imported row what stands in it."""
+    if one is None:
+        return _asked(row, settings)
+    if isinstance(one.ending, TrajectoryImported):
+        return _imported(one.ending.row) or _asked(row, settings)
+    if one.conversation is not None and one.conversation.own is not None:
+        return list(map(_shown, agent_messages(one.conversation))) or _asked(row, settings)
+    return [*_asked(row, settings), *_said(one.conversation)]
+
+
+def _imported(row: bytes) -> list[dict[str, Any]]:
+    try:
+        value = loads_lenient(row) if row else None
+    except ValueError:
+        value = None
+    turns = value.get("conversations") if isinstance(value, dict) else None
+    return [
+        {"role": _ROLES.get(str(turn.get("from")), "user"), "content": str(turn.get("value") or "")}
+        for turn in (turns if isinstance(turns, list) else ())
+        if isinstance(turn, dict)
+    ]
+
+
 def _asked(row: dict[str, Any], settings: dict[str, Any]) -> list[dict[str, Any]]:
     """The row's messages; of a row that cannot be asked, its prompt as far as there is one."""
     try:
@@ -138,17 +181,18 @@ def _asked(row: dict[str, Any], settings: dict[str, Any]) -> list[dict[str, Any]
     except ValueError:
         prompt = row.get("prompt")
         return [{"role": "user", "content": clean_text(prompt)}] if isinstance(prompt, str) else []
-    found: list[dict[str, Any]] = []
-    for message in messages:
-        shown: dict[str, Any] = {"role": message.role, "content": message.content}
-        if message.reasoning is not None:
-            shown["reasoning"] = message.reasoning
-        if message.tool_calls:
-            shown["tool_calls"] = [_call(call) for call in message.tool_calls]
-        if message.role == "tool":
-            shown |= {"tool_call_id": message.tool_call_id, "name": message.name}
-        found.append(shown)
-    return found
+    return list(map(_shown, messages))
+
+
+def _shown(message: Message) -> dict[str, Any]:
+    shown: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.reasoning is not None:
+        shown["reasoning"] = message.reasoning
+    if message.tool_calls:
+        shown["tool_calls"] = [_call(call) for call in message.tool_calls]
+    if message.role == "tool":
+        shown |= {"tool_call_id": message.tool_call_id, "name": message.name}
+    return shown
 
 
 def _said(attempt: Attempt | None) -> list[dict[str, Any]]:
