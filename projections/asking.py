@@ -93,15 +93,25 @@ def _asked(row: dict[str, Any], template: str) -> list[Message]:
         messages = [Message("user", "")]
     if template == PLAIN:
         return messages
-    last = messages[-1]
-    if last.given is not None and isinstance(last.given["content"], list) and not _only_text(last.given):
-        raise ValueError("the last user turn has parts that are not text, which a template cannot hold")
-    text = fill(template, row, last.content)
+    messages[-1] = _templated(messages[-1], template, row)
+    return messages
+
+
+def _templated(asked: Message, template: str, row: dict[str, Any]) -> Message:
+    """A user turn under a template, which takes its text; parts that are not text stand after that."""
+    given = asked.given
+    content = None if given is None else given["content"]
+    parts = content if isinstance(content, list) else []
+    others = [part for part in parts if not _is_text(part)]
+    own = "".join(_read_part(part) for part in parts if _is_text(part)) if others else asked.content
+    text = fill(template, row, clean_text(own))
     if not text.strip():
         raise ValueError("blank prompt: the template is filled with nothing but space")
-    given = None if last.given is None else {**last.given, "content": text}
-    messages[-1] = msgspec.structs.replace(last, content=text, given=given)
-    return messages
+    if given is None:
+        return msgspec.structs.replace(asked, content=text)
+    sent = [{"type": "text", "text": text}, *others] if others else text
+    shown = text + "".join(map(_read_part, others))
+    return msgspec.structs.replace(asked, content=shown, given={**given, "content": sent})
 
 
 def _asked_text(row: dict[str, Any]) -> str:
@@ -211,8 +221,8 @@ def _read_part(part: Any) -> str:
     raise ValueError('content has a part that is neither text nor an object with a "type"')
 
 
-def _only_text(turn: dict[str, Any]) -> bool:
-    return all(isinstance(part, str) or isinstance(part.get("text"), str) for part in turn["content"])
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
 def _read_calls(raw: Any) -> list[ToolCall]:
