@@ -121,6 +121,7 @@ STYLES = {
     "user": "bold green",
     "assistant": "bold cyan",
     "tool": "bold yellow",
+    "judge": "bold blue",
     "end": "bold",
 }
 """How the title of a section looks on a terminal, by whose it is."""

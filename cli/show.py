@@ -80,7 +80,7 @@ def the_one(found: Lookup, text: str, directory: str) -> str:
 def show(told: dict[str, Any]) -> None:
     """The transcript for people: the facts, then the conversation, then how it ended."""
     output.facts(_facts(told))
-    for message in told["messages"]:
+    for message in told["messages"] + told["judgings"]:
         title, role = _title(message)
         output.section(title, role)
         for name, text in _parts(message):
@@ -149,9 +149,10 @@ def _cost(one: dict[str, Any]) -> str:
 
 def _title(message: dict[str, Any]) -> tuple[str, str]:
     role = message["role"]
-    if role == "assistant" and "turn" in message:
+    if "turn" in message:
         ended = f"{_known(message['finish_reason'])}, {message['elapsed_ms']} ms"
-        return f"assistant, turn {message['turn']} ({ended})", role
+        which = "answer" if role == "judge" else "turn"
+        return f"{role}, {which} {message['turn']} ({ended})", role
     if role != "tool" or "name" not in message:
         return role, role
     title = f"tool {message['name']} ({message['tool_call_id']})"
@@ -212,7 +213,7 @@ def _end(told: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
         if calls:
             yield f"calls {name}", [_call(call) for call in calls]
     if one["feedback"]:
-        yield "the judge", one["feedback"].splitlines()
+        yield "feedback", one["feedback"].splitlines()
     if one["error"] is not None:
         yield "failed", [_failure(one["error"])]
     elif one["finish_reason"] is not None:

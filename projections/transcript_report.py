@@ -11,7 +11,7 @@ from eventlog.events import (
 )
 
 from .agent_messages import agent_messages
-from .answer import Answer
+from .answer import Answer, read_answer
 from .asking import row_messages
 from .calls import Call
 from .conversation import Attempt, Turn
@@ -61,6 +61,7 @@ def report(telling: Telling, row: dict[str, Any], *, live: bool) -> dict[str, An
         "attempt": None if told is None else _attempt(telling, told, live=live),
         "metadata": {field: value for field, value in row.items() if field not in _ASKED},
         "messages": _messages(row, settings, told),
+        "judgings": _judgings(None if told is None else told.conversation),
     }
 
 
@@ -204,6 +205,12 @@ def _said(attempt: Attempt | None) -> list[dict[str, Any]]:
         found.append(_answer(turn, answer))
         found += [_tool(turn, position, answer) for position in range(len(answer.tool_calls))]
     return found
+
+
+def _judgings(attempt: Attempt | None) -> list[dict[str, Any]]:
+    """What the judge answered, one answer a try."""
+    turns = [] if attempt is None else [turn for turn in attempt.judgings if turn.body is not None]
+    return [_answer(turn, read_answer(turn.body or b"")) | {"role": "judge"} for turn in turns]
 
 
 def _answer(turn: Turn, answer: Answer) -> dict[str, Any]:
