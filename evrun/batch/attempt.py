@@ -120,7 +120,7 @@ class AttemptRunner:
         # What the body says, and nothing else: --extra-body may have taken the output cap out again.
         bound = request_bound(body, self._s.price)
         while True:
-            tokens = self._s.limiter.asked(bound.input_tokens, bound.output_tokens)
+            tokens = self._s.limiter.asked(body, bound.output_tokens)
             await self._pass_gate(tokens)
             if self._s.control.stopping or not await self._get_room(attempt, bound):
                 return False

@@ -11,6 +11,7 @@ FREE = Permit(0.0, 0)
 """The permit of a run without rates: nothing is counted."""
 LOOK_S = 0.5
 """Whoever waits for a rate looks so often whether answers took less than was thought."""
+BYTES_PER_TOKEN = 3
 SPREAD_SHARE = 0.25
 LONGEST_SPREAD_S = 5.0
 
@@ -71,14 +72,16 @@ class Limiter:
             return FREE
         return self._rates.take(tokens) if self._rates.wait_s(tokens) <= 0 else None
 
-    def asked(self, input_tokens: int, output_tokens: int | None) -> int:
-        """The tokens that a request of these bounds counts as, until it is known what it took.
+    def asked(self, body: bytes, output_tokens: int | None) -> int:
+        """The tokens that a request counts as until it is known what it took.
 
-        Without a cap on its output: as much output as the largest answer so far.
+        Of its text a third of the bytes, which most texts do not reach: a bound would let one go at a time.
+        Of its output the cap; where there is none, as much as the largest answer so far.
         """
         if not self._counts_tokens:
             return 0
-        return input_tokens + (self._largest_output if output_tokens is None else output_tokens)
+        output = self._largest_output if output_tokens is None else output_tokens
+        return len(body) // BYTES_PER_TOKEN + output
 
     def settle(self, permit: Permit, input_tokens: int | None, output_tokens: int | None) -> None:
         """What a request took. Where an endpoint does not say, it stays at what was thought."""

@@ -85,7 +85,11 @@ def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return " ".join(part.get("text", "") for part in content if isinstance(part, dict))
+        return " ".join(
+            _text_of(part.get("content")) if part.get("type") == "tool_result" else part.get("text", "")
+            for part in content
+            if isinstance(part, dict)
+        )
     return ""
 
 

@@ -131,11 +131,12 @@ def test_a_large_request_is_not_overtaken_for_ever(clock):
 def test_without_a_cap_an_answer_counts_as_the_largest_so_far():
     """Nothing is known of the first; from then on the worst is expected."""
     limiter = Limiter(tpm=1000)
-    assert limiter.asked(10, None) == 10
-    assert limiter.asked(10, 7) == 17
+    body = b"x" * 30
+    assert limiter.asked(body, None) == 10
+    assert limiter.asked(body, 7) == 17
     limiter.settle(limiter.take(10), 10, 500)
-    assert limiter.asked(10, None) == 510
-    assert Limiter(rpm=3).asked(10, 7) == 0
+    assert limiter.asked(body, None) == 510
+    assert Limiter(rpm=3).asked(body, 7) == 0
 
 
 def test_without_rates_nothing_is_counted_and_nobody_waits(clock):
