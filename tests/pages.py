@@ -229,6 +229,8 @@ def _environment(directory: Path, base_url: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "HOME": str(directory),
         "HF_HOME": str(directory / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
         "COLUMNS": "100",
         "OPENAI_BASE_URL": base_url,
     }
