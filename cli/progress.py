@@ -6,7 +6,7 @@ from typing import Self
 
 from eventlog.events import Recorded
 from evrun.effects import monotonic
-from projections import EventLister, RunState, usd
+from projections import REMEDIES, EventLister, RunState, usd
 
 from . import output
 
@@ -70,15 +70,16 @@ class Progress:
 
     def _advise(self, state: RunState, finished: int) -> None:
         counts = state.batch.counts
-        if self._advised or finished < FIRST_FINISHED:
+        if self._advised or not finished or finished < min(FIRST_FINISHED, counts["total"]):
             return
         self._advised = True
         reasons = [name for name, count in state.batch.filtered_by_reason.items() if count]
-        if counts["discarded"] == finished and reasons == ["no_reasoning"]:
-            self.note(
-                f"the first {finished} prompts were all set aside: their answers show no reasoning; "
-                "--resume --keep-all keeps them, without a call"
+        if counts["discarded"] == finished and len(reasons) == 1 and reasons[0] in REMEDIES:
+            found, option = REMEDIES[reasons[0]]
+            first = (
+                "the only prompt was" if counts["total"] == 1 else f"the first {finished} prompts were all"
             )
+            self.note(f"{first} set aside: {found}; {option} keeps them, without a call")
 
 
 def _finished(state: RunState) -> int:

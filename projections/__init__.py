@@ -5,7 +5,7 @@ from .asking import prompt_text, row_messages
 from .audit import audit_report
 from .audit_caps import WARNING_PERCENTS
 from .batch import BatchState
-from .batch_lines import batch_request, is_batch_line, with_own_fields
+from .batch_lines import batch_request, is_batch_line, own_tools, with_own_fields
 from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
 from .counts import count_attempt, unknown_calls
@@ -18,6 +18,7 @@ from .messages import Message, attempt_messages, request_messages
 from .money import cap_amount, usd
 from .outcomes import by_prompt, settled_by_outcome
 from .overview import Summary, overview, summary_of, summary_of_views, unreadable
+from .reasons import REMEDIES
 from .render_statistics import statistics
 from .rows_source import RowSource
 from .sharegpt import render_conversation
@@ -34,6 +35,7 @@ from .units import Unit, idempotency_key, unit_name
 from .view_names import is_view
 
 __all__ = [
+    "REMEDIES",
     "WARNING_PERCENTS",
     "Answer",
     "Attempt",
@@ -71,6 +73,7 @@ __all__ = [
     "normalise_usage",
     "open_views",
     "overview",
+    "own_tools",
     "parse_answer",
     "parse_conversation",
     "prompt_text",

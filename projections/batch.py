@@ -42,8 +42,10 @@ from eventlog.events import (
 from .conversation import Attempt
 from .counts import offered, unknown_calls
 from .exhaustive import require_answers
+from .own_fields import OwnFields
 from .run_facts import RunFacts
 from .tally import Tally
+from .templates import PLAIN
 from .units import DISCARDED, ENDED, FAILED, KEPT, OPEN, OUTCOMES, PENDING, WITHDRAWN, Unit, unit_name
 
 _Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed
@@ -54,11 +56,12 @@ class BatchState(RunFacts):
 
     `units` are in the order of planning; `open` holds the attempts that have begun and not ended. `counts`
     are by outcome, and ``total`` is all of them but the withdrawn. `complete_batches` is how many `batches`
-    there were when the plan was complete last. `kept` sums up the kept trajectories. `filtered_by_reason`
-    and `failed_by_class` count units. `superseded_attempts` counts the attempts that no longer stand for
-    their unit; what they cost is in `superseded_nano_usd`. `other_nano_usd` is what calls cost that belong
-    to no planned unit. `unexplained` counts events that do not fit what was recorded before them; they
-    change nothing, and the audit shows them.
+    there were when the plan was complete last. `own_fields` says what the rows
+    bring along. `kept` sums up the kept trajectories. `filtered_by_reason` and `failed_by_class` count units.
+    `superseded_attempts` counts the attempts that no longer stand for their unit; what they cost is in
+    `superseded_nano_usd`. `other_nano_usd` is what calls cost that belong to no planned unit. `unexplained`
+    counts events that do not fit what was recorded before them; they change nothing, and the audit shows
+    them.
     """
 
     def __init__(self) -> None:
@@ -70,6 +73,7 @@ class BatchState(RunFacts):
         self.units: dict[str, Unit] = {}
         self.open: dict[str, Attempt] = {}
         self.counts: dict[str, int] = {"total": 0, **dict.fromkeys(OUTCOMES, 0)}
+        self.own_fields = OwnFields()
         self.kept = Tally()
         self.filtered_by_reason: Counter[str] = Counter()
         self.failed_by_class: Counter[str] = Counter()
@@ -130,6 +134,7 @@ class BatchState(RunFacts):
             self.finished_ns = None
 
     def _plan(self, sequence: int, position: int, row: PlannedRow) -> None:
+        self.own_fields.add(row.row, str(self.settings.get("template") or PLAIN))
         # Batch numbers repeat; sharing one object for each saves memory.
         batch = self.batches if row.batch == self.batches else row.batch
         for sample in range(row.first_sample, row.first_sample + row.samples):

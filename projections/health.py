@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .reasons import remedy
+
 _HIGH_FILTER_RATE = 0.2
 _HIGH_FAILURE_RATE = 0.2
 _FEW_TOOL_CALLS = 0.1
@@ -28,8 +30,9 @@ def _filtered(numbers: Mapping[str, Any]) -> tuple[str, str] | None:
     reasons = numbers["filtered_by_reason"]
     reason = max(sorted(reasons), key=reasons.get)
     text = f"{rate:.0%} of the finished trajectories were set aside, most often for {reason}"
-    if reason == "no_reasoning":
-        text += "; --resume --keep-all takes them in again without a call"
+    way = remedy(reason)
+    if way is not None:
+        text += f"; {way}"
     return "high_filter_rate", text
 
 

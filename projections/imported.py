@@ -47,6 +47,9 @@ def imported_row(place: Place, event: TrajectoryImported, unit: Unit) -> bytes:
         "finish_reason": None,
         "score": None,
         "escaped": None,
+        "feedback": None,
+        "settings": None,
+        "unknown_tool_calls": None,
     }
     if unit.outcome == DISCARDED:
         fields["reason"] = unit.reason

@@ -3,7 +3,7 @@
 Fields stand in one order and have one type in every row; what is not known is null.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,12 +11,13 @@ from eventlog.events import Counts, PromptFailed, TrajectoryCompleted, Trajector
 
 from .agent_messages import agent_messages, agent_tools
 from .asking import row_messages
-from .batch_lines import asking_fields, own_tools
+from .batch_lines import own_tools
 from .conversation import NO_USAGE, Attempt
-from .counts import count_attempt
-from .jsontext import clean_text, json_bytes, json_line, loads_lenient
+from .counts import count_attempt, unknown_calls
+from .jsontext import clean_text, json_bytes, json_line
 from .messages import Message, attempt_messages
 from .money import usd
+from .own_fields import Kind, in_form, own_fields, row_object
 from .sharegpt import render_turns, system_turn
 from .templates import PLAIN
 from .times import rfc3339
@@ -40,17 +41,38 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     time_ns: int
 
 
+class RowShape(NamedTuple):
+    """What all rows of a run have: fields of dataset rows, each with its kind, and tools."""
+
+    own: dict[str, Kind]
+    tools: tuple[str, ...]
+
+
+def names_of(toolsets: dict[str, list[dict[str, Any]]]) -> tuple[str, ...]:
+    """The names of all tools in these toolsets, in one order."""
+    return tuple(sorted({str(tool["name"]) for tools in toolsets.values() for tool in tools}))
+
+
 class Frame:
     """What the rows of a run have in common: settings and tools in force, with the parts that repeat.
 
-    Make a new one when settings or toolsets change.
+    Make a new one when settings, toolsets or `shape` change; null: what these toolsets alone make.
     """
 
-    def __init__(self, settings: dict[str, Any], toolsets: dict[str, list[dict[str, Any]]]) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        toolsets: dict[str, list[dict[str, Any]]],
+        shape: RowShape | None = None,
+    ) -> None:
+        if shape is None:
+            shape = RowShape({}, names_of(toolsets))
         self.settings = settings
         self.model = str(settings.get("model") or "")
+        self.template = str(settings.get("template") or PLAIN)
+        self.own = shape.own
         self._toolsets = toolsets
-        names = sorted({str(tool["name"]) for tools in toolsets.values() for tool in tools})
+        names = shape.tools
         self._zero_stats: dict[str, Any] = {name: {"count": 0, "success": 0, "failure": 0} for name in names}
         self._zero_errors = dict.fromkeys(names, 0)
         self._system_turns: dict[tuple[tuple[str, ...], str | None], msgspec.Raw] = {}
@@ -68,15 +90,23 @@ class Frame:
         return turn
 
     def tool_stats(self, counts: Counts) -> tuple[dict[str, Any], dict[str, int]]:
-        """`tool_stats` and `tool_error_counts`: every tool of the run, then the names that are none."""
+        """`tool_stats` and `tool_error_counts`: every tool of the run, and nothing else."""
         if not counts.tools:
             return self._zero_stats, self._zero_errors
         stats, errors = dict(self._zero_stats), dict(self._zero_errors)
-        for name in sorted(counts.tools):
+        for name in counts.tools.keys() & self._zero_stats.keys():
             count, success, failure = counts.tools[name]
             stats[name] = {"count": count, "success": success, "failure": failure}
             errors[name] = failure
         return stats, errors
+
+    def unknown_calls(self, counts: Counts, toolsets: list[str], row: dict[str, Any]) -> int:
+        """How many calls asked for a tool that was not offered: not by these toolsets, nor by the row."""
+        if not counts.tools:
+            return 0
+        return unknown_calls(
+            counts, {str(tool["name"]) for tool in (*self._tools(toolsets), *own_tools(row))}
+        )
 
     def _tools(self, toolsets: list[str]) -> list[dict[str, Any]]:
         """The tools of these toolsets, each once."""
@@ -128,7 +158,7 @@ def _trajectory(
 
 def _fields(frame: Frame, place: Place, attempt: Attempt | None, counts: Counts) -> dict[str, Any]:
     """All fields in their order, with those of an attempt that has no trajectory."""
-    row = _row_object(place.row)
+    row = row_object(place.row)
     toolsets = [] if attempt is None else attempt.toolsets
     conversations, escaped = _conversations(frame, row, attempt, toolsets)
     stats, errors = frame.tool_stats(counts)
@@ -149,17 +179,12 @@ def _fields(frame: Frame, place: Place, attempt: Attempt | None, counts: Counts)
         "cost_usd": None if attempt is None else _cost(attempt),
         "duration_s": None if attempt is None else round((place.time_ns - attempt.started_ns) / _SECOND, 6),
         "finish_reason": None,
-        "score": None,
+        "score": None if attempt is None else attempt.score,
         "escaped": escaped,
+        "feedback": None if attempt is None else attempt.feedback,
+        "settings": None if attempt is None else attempt.settings.hex(),
+        "unknown_tool_calls": frame.unknown_calls(counts, toolsets, row),
     }
-
-
-def _row_object(row: bytes) -> dict[str, Any]:
-    try:
-        value = loads_lenient(row)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _conversations(
@@ -194,27 +219,15 @@ def _asked(row: dict[str, Any], settings: dict[str, Any]) -> list[Message]:
 
 
 def _metadata(frame: Frame, place: Place, row: dict[str, Any]) -> dict[str, Any]:
-    """Ours, then the row's own fields, then what is in its `metadata`; a name that is taken gets ``row_``."""
+    """Ours, then the fields that the rows of this run bring along."""
     metadata: dict[str, Any] = {
         "batch_num": place.batch,
         "timestamp": rfc3339(place.time_ns),
         "model": frame.model,
     }
-    if len(row) > 1:
-        shown = asking_fields(row, str(frame.settings.get("template") or PLAIN)) | {"metadata"}
-        _add(metadata, {name: value for name, value in row.items() if name not in shown})
-        own = row.get("metadata")
-        if own is not None:
-            _add(metadata, own if isinstance(own, dict) else {"metadata": own})
+    if len(row) > 1 or frame.own:
+        metadata |= in_form(own_fields(row, frame.template), frame.own)
     return metadata
-
-
-def _add(metadata: dict[str, Any], fields: dict[str, Any]) -> None:
-    for name, value in fields.items():
-        free = name
-        while free in metadata:
-            free = f"row_{free}"
-        metadata[free] = value
 
 
 def _usage(usage: Usage) -> dict[str, int | None]:

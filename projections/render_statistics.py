@@ -1,9 +1,11 @@
 """statistics.json: the whole run in numbers, however many sessions it took."""
 
+import math
 from typing import Any
 
 import msgspec
 
+from .batch import BatchState
 from .health import advice
 from .jsontext import json_bytes
 from .money import usd
@@ -12,6 +14,7 @@ from .spend import Ledger
 from .state import RunState
 from .tally import Tally
 from .times import in_seconds, rfc3339_or_null
+from .units import DISCARDED, KEPT
 
 
 def render_statistics(state: RunState) -> bytes:
@@ -51,6 +54,7 @@ def statistics(state: RunState) -> dict[str, Any]:
         "average_reasoning_tokens": ratio(kept.reasoning_tokens, kept.reports) if kept.reports else None,
         "tool_statistics": _tools(kept),
         "reasoning_statistics": _reasoning(kept),
+        "scores": _scores(batch),
         "usage": msgspec.structs.asdict(state.ledger.total.usage),
         "cost": _cost(state.ledger, state),
         "sessions": len(batch.sessions),
@@ -92,6 +96,19 @@ def _reasoning(kept: Tally) -> dict[str, int]:
         "total_assistant_turns": kept.turns_with_reasoning + kept.turns_without_reasoning,
         "turns_with_reasoning": kept.turns_with_reasoning,
         "turns_without_reasoning": kept.turns_without_reasoning,
+    }
+
+
+def _scores(batch: BatchState) -> dict[str, Any]:
+    """What the judge gave to trajectories, kept or set aside; null where it gave nothing."""
+    ended = [unit for unit in batch.units.values() if unit.outcome in {KEPT, DISCARDED}]
+    scores = [unit.score for unit in ended if unit.score is not None]
+    mean = round(math.fsum(scores) / len(scores), 6) if scores else None
+    return {
+        "judged": len(scores),
+        "mean": mean,
+        "min": min(scores, default=None),
+        "max": max(scores, default=None),
     }
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from eventlog.events import (
     PromptFailed,
+    PromptsPlanned,
     PromptStarted,
     Recorded,
     RunStarted,
@@ -19,10 +20,10 @@ from .conversation import Attempt
 from .imported import imported_row
 from .load import Log
 from .render_openai import batch_line_id, error_line, output_line
-from .render_rows import Frame, Place, discarded_row, failed_row, kept_row
+from .render_rows import Frame, Place, RowShape, discarded_row, failed_row, kept_row
 from .rows_source import RowSource
 from .state import RunState
-from .units import KEPT, Unit
+from .units import ENDED, KEPT, Unit
 from .view_names import openai_file, row_file
 
 _Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed
@@ -60,10 +61,20 @@ class RowStream:
         if kind in _REVISIONS:
             self._revise(record, event)  # type: ignore[arg-type]  # likewise
             return []
+        if kind in _SHAPING:
+            self._reshape(record)
+            return []
         self.state.apply(record)
-        if kind is RunStarted or kind is SettingsChanged:
-            self._frame = None
         return []
+
+    def _reshape(self, record: Recorded) -> None:
+        """What all rows have may be more from here on: then all that there are change."""
+        batch = self.state.batch
+        before = shape_of(batch) if any(batch.counts[outcome] for outcome in ENDED) else None
+        self.state.apply(record)
+        self._frame = None
+        if self._final is None and before is not None and before != shape_of(batch):
+            self.stale |= {file for unit in batch.units.values() if (file := row_file(unit)) is not None}
 
     def _end(self, record: Recorded, event: _Boundary) -> list[Row]:
         batch = self.state.batch
@@ -85,7 +96,8 @@ class RowStream:
         self, record: Recorded, event: _Boundary, attempt: Attempt | None, unit: Unit, place: Place
     ) -> bytes:
         if self._frame is None:
-            self._frame = Frame(self.state.batch.settings, self.state.batch.toolsets)
+            batch = self.state.batch
+            self._frame = Frame(batch.settings, batch.toolsets, shape_of(self._final or batch))
         if isinstance(event, TrajectoryImported):
             return imported_row(place, event, unit)
         if isinstance(event, PromptFailed):
@@ -119,5 +131,11 @@ def _openai(place: Place, event: _Boundary, attempt: Attempt | None, unit: Unit)
     return [] if attempt is None else [Row(file, output_line(place, custom_id, attempt))]
 
 
+def shape_of(batch: BatchState) -> RowShape:
+    """What all rows of a run have."""
+    return RowShape(batch.own_fields.forms(), tuple(sorted(batch.tools)))
+
+
+_SHAPING = frozenset({RunStarted, SettingsChanged, PromptsPlanned})
 _BOUNDARIES = frozenset({TrajectoryCompleted, TrajectoryDiscarded, TrajectoryImported, PromptFailed})
 _REVISIONS = frozenset({PromptStarted, TrajectoryRestored})

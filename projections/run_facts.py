@@ -19,11 +19,11 @@ from .sessions import Session
 class RunFacts:
     """The part of a run's state that does not depend on what kind of run it is.
 
-    `settings` and `toolsets` are those in force now. `sessions` are those that worked on the run: whoever
-    wrote without a `SessionOpened` (a correction from an invoice) only kept the books, and changes nothing
-    about how the run stands. `finished_ns` is null while there is work left.
-    `exhausted` is the newest session's exhausted cap, if it met one; `sequence` and `last_ns` are the
-    newest record's.
+    `settings` and `toolsets` are those in force now, `tools` the names of all that were ever offered.
+    `sessions` are those that worked on the run: whoever wrote without a `SessionOpened` (a correction from an
+    invoice) only kept the books, and changes nothing about how the run stands. `finished_ns` is null while
+    there is work left. `exhausted` is the newest session's exhausted cap, if it met one; `sequence` and
+    `last_ns` are the newest record's.
     """
 
     def __init__(self) -> None:
@@ -31,6 +31,7 @@ class RunFacts:
         self.run = ""
         self.settings: dict[str, Any] = {}
         self.toolsets: dict[str, list[dict[str, Any]]] = {}
+        self.tools: set[str] = set()
         self.versions: dict[str, str] = {}
         self.inputs: list[InputDigest] = []
         self.sessions: list[Session] = []
@@ -58,6 +59,7 @@ class RunFacts:
         self.kind, self.run = event.kind, event.run
         self.settings = dict(event.settings)
         self.toolsets, self.versions, self.inputs = event.toolsets, event.versions, event.inputs
+        self._offer()
         self.started_ns = record.time_ns
 
     def settings_changed(self, _: Recorded, event: SettingsChanged) -> None:
@@ -66,6 +68,10 @@ class RunFacts:
             self.settings[name] = now
         if event.toolsets is not None:
             self.toolsets = event.toolsets
+            self._offer()
+
+    def _offer(self) -> None:
+        self.tools |= {str(tool["name"]) for tools in self.toolsets.values() for tool in tools}
 
     def session_opened(self, record: Recorded, event: SessionOpened) -> None:
         """A process began to work."""

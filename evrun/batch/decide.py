@@ -27,6 +27,7 @@ from projections import (
     attempt_messages,
     batch_request,
     count_attempt,
+    own_tools,
     request_messages,
     row_messages,
     unknown_calls,
@@ -182,7 +183,8 @@ def failed(
 
 def _ended(attempt: Attempt, brief: Brief, finish_reason: str, *, completed: bool) -> Step:
     counts = count_attempt(attempt)
-    unknown = unknown_calls(counts, {tool["name"] for tool in brief.tools}) > 0
+    offered = {tool["name"] for tool in (*brief.tools, *own_tools(brief.row))}
+    unknown = unknown_calls(counts, offered) > 0
     ended = Ended(finish_reason, completed, counts, unknown)
     facts = Facts(counts, unknown, None)
     rules = rules_of(brief.settings, brief.row)

@@ -74,7 +74,10 @@ def test_unreadable_arguments_go_back_to_the_model_and_a_recovery_is_kept(tmp_pa
     with running_endpoint(rules=rules) as endpoint:
         case = Case(tmp_path, endpoint, "--toolsets", "file")
         case.write("p")
-        assert case.first().json["counts"]["kept"] == 1
+        assert case.first().json["counts"]["discarded"] == 1
+        assert [row["reason"] for row in case.rows("discarded.jsonl")] == ["unknown_tool"]
+        assert case.resume("--unknown-tools", "keep").json["counts"]["kept"] == 1
+        assert endpoint.totals()["requests"] == 4
     finished = case.events(ToolFinished)
     assert [event.success for event in finished] == [False, False, False, True]
     said = b"".join(event.body for event in case.events(ModelAnswered))
@@ -82,7 +85,7 @@ def test_unreadable_arguments_go_back_to_the_model_and_a_recovery_is_kept(tmp_pa
     (row,) = case.rows()
     assert row["completed"] is True
     assert row["tool_stats"]["read_file"] == {"count": 2, "success": 0, "failure": 2}
-    assert row["tool_stats"]["nosuch"] == {"count": 1, "success": 0, "failure": 1}
+    assert row["unknown_tool_calls"] == 1
     assert row["tool_stats"]["list_files"] == {"count": 1, "success": 1, "failure": 0}
 
 

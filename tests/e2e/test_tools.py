@@ -119,7 +119,7 @@ def test_three_turns_of_unknown_tools_end_as_partial(tmp_path: Path) -> None:
     with running_endpoint(rules=rules) as endpoint:
         evrun(
             "run", dataset, "--run-name", "r", "--model", "m", "--base-url", endpoint.base_url,
-            "--toolsets", "file", cwd=tmp_path,
+            "--toolsets", "file", "--unknown-tools", "keep", cwd=tmp_path,
         )  # fmt: skip
         assert endpoint.totals()["requests"] == 3
     row = rows_of(tmp_path / "data/r/trajectories.jsonl")[0]

@@ -17,6 +17,7 @@ from eventlog.events import (
     ToolFinished,
     TrajectoryCompleted,
     TrajectoryDiscarded,
+    TrajectoryJudged,
     Usage,
 )
 from projections.conversation import Attempt
@@ -35,7 +36,8 @@ TYPES = {
     "prompt_index": int, "conversations": list, "metadata": dict, "completed": bool, "partial": bool,
     "api_calls": int, "toolsets_used": list, "tool_stats": dict, "tool_error_counts": dict, "prompt_id": str,
     "sample": int, "attempt": int, "usage": dict, "cost_usd": str | None, "duration_s": float | None,
-    "finish_reason": str | None, "score": float | None, "escaped": bool, "reason": str, "error": dict,
+    "finish_reason": str | None, "score": float | None, "escaped": bool,
+    "feedback": str | None, "settings": str | None, "unknown_tool_calls": int, "reason": str, "error": dict,
 }  # fmt: skip
 FRAME = Frame({"model": "example/model-1"}, TOOLSETS)
 
@@ -111,7 +113,7 @@ def test_fields_stand_in_one_order_with_one_type():
     ]
     for line, extra in rows:
         row = json.loads(line)
-        assert list(row) == [*list(TYPES)[:18], *extra]
+        assert list(row) == [*list(TYPES)[:21], *extra]
         assert [name for name, value in row.items() if not isinstance(value, TYPES[name])] == []
 
 
@@ -142,17 +144,29 @@ def test_discarded_row_takes_the_events_of_either_kind():
     assert "reason" not in json.loads(kept_row(FRAME, a_place(), attempt, ending))
 
 
-def test_tools_that_do_not_exist_are_counted_after_those_that_do():
-    """A made-up name is shown, never lost."""
+def test_tools_that_were_not_offered_are_counted_apart():
+    """A made-up name gives no row a field that others lack; it is in the conversation."""
     attempt = started()
     call = {"id": "x", "function": {"name": "aaa", "arguments": "{}"}}
     answer(attempt, "1", {"content": "", "tool_calls": [call, {**call, "id": "y"}]})
     row = json.loads(kept_row(FRAME, a_place(), attempt, kept(attempt)))
-    assert list(row["tool_stats"]) == ["read_file", "terminal", "aaa"]
-    assert row["tool_stats"]["aaa"] == {"count": 2, "success": 0, "failure": 0}
-    assert row["tool_error_counts"] == {"read_file": 0, "terminal": 0, "aaa": 0}
-    again = json.loads(kept_row(FRAME, a_place(), started(), kept(started())))
-    assert list(again["tool_stats"]) == ["read_file", "terminal"]
+    assert list(row["tool_stats"]) == list(row["tool_error_counts"]) == ["read_file", "terminal"]
+    assert row["unknown_tool_calls"] == 2
+    assert '"name": "aaa"' in row["conversations"][2]["value"]
+    calls = [{**call, "function": {**call["function"], "name": name}} for name in ("read_file", "terminal")]
+    drawn = started(["terminal"])
+    answer(drawn, "1", {"content": "", "tool_calls": calls})
+    row = json.loads(kept_row(FRAME, a_place(), drawn, kept(drawn)))
+    assert (row["unknown_tool_calls"], row["tool_stats"]["read_file"]["count"]) == (1, 1)
+
+
+def test_a_row_says_what_made_it_and_what_the_judge_said():
+    """The digest of the settings in force, the model, the score and the feedback."""
+    attempt = started()
+    attempt.judged(TrajectoryJudged(attempt.unit, 1, 0.5, "so so", b"judge", None))
+    row = json.loads(kept_row(FRAME, a_place(), attempt, kept(attempt)))
+    assert (row["score"], row["feedback"], row["settings"]) == (0.5, "so so", b"s".hex())
+    assert row["metadata"]["model"] == "example/model-1"
 
 
 def test_system_turn_holds_the_tools_that_were_drawn():
