@@ -265,7 +265,9 @@ class BatchState(RunFacts):
 
     def _note_unknown(self, event: TrajectoryCompleted | TrajectoryDiscarded) -> None:
         attempt = self.open.get(event.unit) if event.counts.tools else None
-        if attempt is not None and unknown_calls(event.counts, offered(attempt.toolsets, self.toolsets)):
+        if attempt is not None and unknown_calls(
+            attempt, event.counts, offered(attempt.toolsets, self.toolsets)
+        ):
             self.units[event.unit].unknown_tool = True
 
     def _failed(self, record: Recorded, event: PromptFailed) -> None:

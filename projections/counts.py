@@ -60,6 +60,8 @@ def offered(names: Iterable[str], toolsets: Mapping[str, list[dict[str, Any]]]) 
     return {str(tool["name"]) for name in names for tool in toolsets.get(name, ())}
 
 
-def unknown_calls(counts: Counts, tools: Collection[str]) -> int:
-    """How many calls asked for a tool that is not among these."""
+def unknown_calls(attempt: Attempt, counts: Counts, tools: Collection[str]) -> int:
+    """How many calls asked for a tool that is not among these; an own agent knows its tools itself."""
+    if attempt.own is not None:
+        return 0
     return sum(numbers[0] for name, numbers in counts.tools.items() if name not in tools)

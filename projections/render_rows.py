@@ -100,13 +100,12 @@ class Frame:
             errors[name] = failure
         return stats, errors
 
-    def unknown_calls(self, counts: Counts, toolsets: list[str], row: dict[str, Any]) -> int:
-        """How many calls asked for a tool that was not offered: not by these toolsets, nor by the row."""
-        if not counts.tools:
+    def unknown_calls(self, attempt: Attempt | None, counts: Counts, row: dict[str, Any]) -> int:
+        """How many calls asked for a tool that was not offered: not by the toolsets, nor by the row."""
+        if attempt is None or not counts.tools:
             return 0
-        return unknown_calls(
-            counts, {str(tool["name"]) for tool in (*self._tools(toolsets), *own_tools(row))}
-        )
+        tools = (*self._tools(attempt.toolsets), *own_tools(row))
+        return unknown_calls(attempt, counts, {str(tool["name"]) for tool in tools})
 
     def _tools(self, toolsets: list[str]) -> list[dict[str, Any]]:
         """The tools of these toolsets, each once."""
@@ -183,7 +182,7 @@ def _fields(frame: Frame, place: Place, attempt: Attempt | None, counts: Counts)
         "escaped": escaped,
         "feedback": None if attempt is None else attempt.feedback,
         "settings": None if attempt is None else attempt.settings.hex(),
-        "unknown_tool_calls": frame.unknown_calls(counts, toolsets, row),
+        "unknown_tool_calls": frame.unknown_calls(attempt, counts, row),
     }
 
 

@@ -184,7 +184,7 @@ def failed(
 def _ended(attempt: Attempt, brief: Brief, finish_reason: str, *, completed: bool) -> Step:
     counts = count_attempt(attempt)
     offered = {tool["name"] for tool in (*brief.tools, *own_tools(brief.row))}
-    unknown = unknown_calls(counts, offered) > 0
+    unknown = unknown_calls(attempt, counts, offered) > 0
     ended = Ended(finish_reason, completed, counts, unknown)
     facts = Facts(counts, unknown, None)
     rules = rules_of(brief.settings, brief.row)

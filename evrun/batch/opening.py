@@ -4,13 +4,12 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
 from eventlog.events import (
     BudgetChanged,
-    Counts,
     Event,
     InputDigest,
     PromptsPlanned,
@@ -25,7 +24,7 @@ from eventlog.events import (
     decode_event,
 )
 from eventlog.storage import LogReader, LogWriter, log_exists
-from projections import BatchState, Ledger, RowSource, is_view, own_tools, unit_name, unknown_calls
+from projections import BatchState, Ledger, RowSource, is_view, unit_name
 
 from ..effects.clock import now_ns, random_bytes
 from ..errors import UsageFault
@@ -268,19 +267,12 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
             continue
         boundary = decode_event(reader.read_one(unit.boundary).payload)
         if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
-            unknown = unit.unknown_tool and _asked_for_unknown(boundary.counts, rows.row_of(unit))
-            facts = Facts(boundary.counts, unknown, unit.score)
+            facts = Facts(boundary.counts, unit.unknown_tool, unit.score)
             event = rejudge(name, rules, facts, unit.reason)
             if event is not None:
                 event = rejudge(name, rules_of(settings, rows.row_of(unit)), facts, unit.reason)
             if event is not None:
                 yield event
-
-
-def _asked_for_unknown(counts: Counts, row: dict[str, Any]) -> bool:
-    """Whether a tool was called that the run did not offer, nor the row itself."""
-    own = {tool["name"] for tool in own_tools(row)}
-    return not own or unknown_calls(counts, own) > 0
 
 
 def units_to_retry(batch: BatchState, options: Options) -> Iterable[str]:
