@@ -37,11 +37,20 @@ class Signature(NamedTuple):
 
     def values(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the function takes them: a date is a date then, not its text."""
-        found = msgspec.json.decode(msgspec.json.encode(given), type=self.arguments)
+        found = msgspec.json.decode(msgspec.json.encode(_whole(given)), type=self.arguments)
         return {name: getattr(found, name) for name in self.arguments.__struct_fields__}
 
     def _may_be_left_out(self, name: str) -> bool:
         return name in self.parameters["properties"] and name not in self.parameters["required"]
+
+
+def _whole(value: Any) -> Any:
+    """The same with 5.0 written as 5, which stands for a fraction as well as for a whole number."""
+    if isinstance(value, dict):
+        return {name: _whole(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:

@@ -58,7 +58,7 @@ def site():
     """A server on loopback: `answers` by path, `asked`, and its `place` (host:port)."""
     kind = type("OneSite", (Site,), {"answers": {}, "asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     kind.place = f"127.0.0.1:{server.server_address[1]}"
     yield kind
