@@ -1,38 +1,17 @@
 """Cases of users: what stands in the files, who may read them, and how large things stay."""
 
-# | case (batch.md: "Trajectories and files")            | test                                             |
-# | ---------------------------------------------------- | ------------------------------------------------ |
-# | a tool result that holds the envelope's own tags     | test_envelope_holds_whatever_a_tool_gives_back…  |
-# |                                                      | tests/projections/test_sharegpt.py (any text)    |
-# | arguments that do not parse, doubled objects         | test_unreadable_arguments_go_back_to_the_model…  |
-# |                                                      | tests/evrun/test_tools_arguments.py              |
-# | a tool that does not exist, then a recovery          | test_unreadable_arguments_go_back_to_the_model…  |
-# |                                                      | test_tools: test_three_turns_of_unknown_tools…   |
-# | harness nudges saved as user turns                   | test_what_is_ephemeral_is_sent_and_never_in…     |
-# | all prompts fail                                     | test_run_of_failures_says_so…                    |
-# | a world-readable umask                               | test_files_are_for_their_owner_alone…            |
-# | a tool prints the key                                | test_key_is_replaced_wherever_it_turns_up…       |
-# | ten batches or more                                  | test_batches_are_merged_in_the_order_of_numbers… |
-# | 5,000 rows of 100 KB                                 | test_memory_does_not_grow_with_the_dataset…      |
-# | one cell of 60 MB                                    | test_huge_prompt_is_one_row…                     |
-# | a chat of 200 turns                                  | test_log_grows_linearly_with_turns…              |
-# | first Ctrl-C: one line at once                       | test_cases_providers: test_nobody_sends_while…   |
-# |                                                      | test_signals (both)                              |
-# | output redirected, many rows                         | test_redirected_progress_is_a_few_lines…         |
+# docs/cases.md says which case is tested where.
 
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 from eventlog.events import ModelAnswered, ToolFinished
-from eventlog.storage import LogReader
 from projections import parse_conversation
 from tests.e2e.case import Case, digest_of
 from tests.endpoint.client import running_endpoint
-from tests.runs import environment, evrun, write_prompts
+from tests.runs import evrun
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
@@ -214,23 +193,6 @@ def test_huge_prompt_is_one_row_among_others(tmp_path: Path) -> None:
     assert sizes[1] < 10_000
 
 
-def test_log_grows_linearly_with_turns(tmp_path: Path) -> None:
-    """Twice the turns are about twice the bytes: no step stores the conversation again."""
-    rules = [{"match": {}, "then": {"tool_calls": [call("list_files")]}}]
-    sizes = {}
-    with running_endpoint(rules=rules) as endpoint:
-        for turns in (40, 80):
-            directory = tmp_path / str(turns)
-            directory.mkdir()
-            case = Case(directory, endpoint, "--toolsets", "file", "--max-turns", turns)
-            case.write("go on")
-            assert case.first().code == 0
-            assert case.rows()[0]["api_calls"] == turns
-            with LogReader.open(case.run_directory / "log") as reader:
-                sizes[turns] = sum(len(record.payload) for record in reader.read())
-    assert sizes[80] < 2.3 * sizes[40]
-
-
 def test_redirected_progress_is_a_few_lines(tmp_path: Path) -> None:
     """Hundreds of rows, no terminal: a plain line every few seconds, none for each row."""
     with running_endpoint() as endpoint:
@@ -241,34 +203,3 @@ def test_redirected_progress_is_a_few_lines(tmp_path: Path) -> None:
     assert 1 <= len(ended.stderr.splitlines()) < 20
     assert "\r" not in ended.stderr
     assert "\x1b" not in ended.stderr
-
-
-MEASURE = """
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
-"""
-
-
-def peak_of(directory: Path, base_url: str, rows: int) -> int:
-    """The peak memory in bytes of the process that runs so many rows of 100 KB, four at a time."""
-    directory.mkdir()
-    dataset = write_prompts(directory / "d.jsonl", [f"{number} " + "x" * 100_000 for number in range(rows)])
-    command = [
-        "run", dataset, "--run-name", "r", "--model", "m", "--base-url", base_url, "--toolsets", "none",
-        "--concurrency", 4, "--quiet",
-    ]  # fmt: skip
-    # Linux counts what a process was before it became another program: so a small one starts it.
-    measured = subprocess.run(
-        [sys.executable, "-c", MEASURE, sys.executable, "-m", "cli.main", *map(str, command)],
-        cwd=directory, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    return int(measured.stdout)
-
-
-def test_memory_does_not_grow_with_the_dataset(tmp_path: Path) -> None:
-    """Forty megabytes of rows more, hardly more memory: of a row only its identity stays."""
-    with running_endpoint(text="ok", reasoning="hm") as endpoint:
-        small = peak_of(tmp_path / "small", endpoint.base_url, 250)
-        large = peak_of(tmp_path / "large", endpoint.base_url, 650)
-    assert large - small < 400 * 100_000 / 4

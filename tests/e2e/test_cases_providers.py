@@ -1,22 +1,6 @@
 """Cases of users: providers that ask to wait, refuse, answer strangely or not at all."""
 
-# | case (batch.md: "Providers")                         | test                                             |
-# | ---------------------------------------------------- | ------------------------------------------------ |
-# | 429: Retry-After in all its forms, retry-after-ms,   | test_wait_that_is_asked_for_uses_up_no_retry…    |
-# |   a hint in the body; 402 with Retry-After           | tests/evrun/test_providers.py (every form)       |
-# | waited for by all workers                            | test_nobody_sends_while_a_wait_runs…             |
-# | with jitter                                          | tests/evrun/test_limiter.py                      |
-# | 429 "monthly limit reached"                          | test_used_up_quota_pauses_the_run…               |
-# | 401 on the first call                                | test_main_job: test_wrong_key_stops_at_once…     |
-# | one prompt over the context limit                    | test_main_job: test_mixed_outcomes_end_with…     |
-# | unknown finish reason, empty body, half an answer    | test_answer_without_evidence_fails_its_prompt…   |
-# | accepted, never answered; closed; reset; cut         | test_lost_answers_have_a_deadline_and_a_class…   |
-# | OPENAI_BASE_URL, no flag                             | test_endpoint_of_the_environment_is_used…        |
-# | several models, none named                           | test_model_is_asked_for_when_several…            |
-# | reasoning switched off                               | test_switched_off_reasoning_is_on_the_wire…      |
-# |                                                      | tests/evrun/test_request.py (every endpoint)     |
-# | reasoning in its four fields, and in tags            | test_reasoning_is_read_wherever_it_stands…       |
-# | the endpoint dies in the middle                      | test_endpoint_that_dies_is_waited_for…           |
+# docs/cases.md says which case is tested where.
 
 import json
 import signal

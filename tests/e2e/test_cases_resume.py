@@ -1,29 +1,6 @@
 """Cases of users: resume, identity, outcomes. Each test is the whole kind, not the one input."""
 
-# | case (batch.md: "Resume, identity, outcomes")        | test                                             |
-# | ---------------------------------------------------- | ------------------------------------------------ |
-# | an answer without reasoning; run, resume             | test_discarded_prompt_is_never_asked_again…      |
-# | the same, and the rule changed later                 | test_changed_rule_rejudges…                      |
-# | three equal rows; kill after the first               | test_equal_rows_are_each_run…                    |
-# | p, q, r; new n in front                              | test_new_row_in_front…                           |
-# | batch size 2, five rows, kill after one batch        | test_finished_batch_file_stays…                  |
-# | prompt 7, null, 3, "x", blank                        | test_main_job: test_bad_lines_are_all_listed…    |
-# |                                                      | tests/evrun/test_dataset.py (every refusal)      |
-# | batch file that ends in half a row                   | test_damaged_views_are_put_right…                |
-# | kill after the last prompt, before the merge         | test_deliverable_is_made_when_nothing_is_left…   |
-# | used run name, no resume                             | test_main_job: test_used_run_name_without…       |
-# | 20 rows, kill; resume, kill within 200 ms; resume    | test_random_kills: test_kill_within_a_moment…    |
-# | kill at 5 of 10: statistics of the whole run         | test_statistics_cover_the_whole_run…             |
-# | resume five times with nothing to do                 | test_main_job: test_finished_run_resumed…        |
-# | 8 in flight, resume with 3                           | test_another_concurrency…                        |
-# | change the model, resume                             | test_changed_model_is_shown…                     |
-# | a second process on the same run                     | test_main_job: test_second_process_on_a_run…     |
-# | orphans of a killed agent                            | test_tools: test_tool_interrupted_by_a_kill…     |
-# | a tool that never returns                            | test_tool_that_never_returns_fails…              |
-# | SIGTERM with 8 in flight                             | test_signals: test_first_signal_lets_calls…      |
-# |                                                      | test_stopped_calls_are_no_failures…              |
-# | the dataset has gone                                 | test_dataset_may_be_gone…                        |
-# | failed prompts again, only when asked                | test_failed_prompt_is_tried_again_only…          |
+# docs/cases.md says which case is tested where.
 
 import signal
 from collections import Counter
