@@ -16,7 +16,7 @@ from projections import Attempt, RowSource, RunState, fold_log, loads_lenient, r
 from ..caps import caps_now
 from ..effects.clock import random_bytes
 from ..errors import UsageFault
-from ..estimate import NOTHING, Estimate, estimate, total
+from ..estimate import NOTHING, Estimate, total
 from ..prices import Price
 from ..tools import Toolbox, open_toolbox
 from . import opening
@@ -24,8 +24,9 @@ from .briefs import Briefs, image_of
 from .cap_outlook import CapOutlook, CapWatch
 from .decide import reason_to_supersede
 from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
+from .judge_setting import check_judge
 from .options import Options, check_run_name, resolve
-from .outlook import outlook_of
+from .outlook import bounds_of
 from .settings import Settings, settings_from_record
 from .tool_calls import attempt_directory
 from .tool_sources import prepare_tools
@@ -92,6 +93,7 @@ async def _new(options: Options, environment: Mapping[str, str]) -> DryRun:
     scanned = opening.scan_dataset(options.dataset, settings, skip_bad_rows=settings.skip_bad_rows)
     settings = await choose_model(opening.with_model_of(scanned, settings), environment)
     check_endpoint(settings, environment)
+    check_judge(settings)
     toolbox = await _looked_into(settings, environment)
     thinker = _Thinker(options, settings, RunState(), caps_now({}, options.caps), toolbox)
     thinker.suppose([opening.started(options, settings, scanned, toolbox)])
@@ -122,6 +124,7 @@ async def _resumed(
     thinker.plan(further)
     if thinker.units:
         check_endpoint(settings, environment)
+        check_judge(settings)
     return thinker.result(end, held=lock_holder(options.directory / "log") is not None)
 
 
@@ -221,13 +224,13 @@ class _Thinker:
             safe = self._toolbox.safe_to_repeat
             goes_on = partial(reason_to_supersede, attempt, brief, self._briefs.digest, safe)
             if goes_on(directory_there=place.is_dir()) is None:
-                return estimate(outlook_of(attempt, brief), self._price)
+                return bounds_of(attempt, brief, self._price)
         if image_of(row) is None and row.get("cwd") is not None:
             return None
         toolsets = self._briefs.drawn(name, row, batch.toolsets)
         brief = self._briefs.brief(name, row, toolsets, batch.toolsets)
         fresh = Attempt(name, 0, 0, 0, toolsets, self._briefs.digest)
-        return estimate(outlook_of(fresh, brief), self._price)
+        return bounds_of(fresh, brief, self._price)
 
 
 def _planned(event: Event) -> Iterator[tuple[str, PlannedRow]]:

@@ -150,4 +150,4 @@ class _Child:
 
 
 def _command(path: Path, name: str) -> list[str]:
-    return [sys.executable, "-m", _MODULE, str(path), name]
+    return [sys.executable, "-B", "-m", _MODULE, str(path), name]
