@@ -86,13 +86,14 @@ class Caller:
         bound: Bound,
         *,
         timeout_s: float,
-        first: Event | None,
+        first: tuple[Event, ...],
         conclude: Callable[[BudgetReserved, tuple[Event, ...]], tuple[Event, ...]],
+        path: str | None = None,
     ) -> Done:
         """Send one request once, and record what came of it.
 
-        Whoever calls has just got room for it from the budget, with no await in between. `first`, where
-        given, is recorded in one commit with the reservation. `conclude` is asked what follows at once from
+        Whoever calls has just got room for it from the budget, with no await in between. `first` is
+        recorded in one commit with the reservation. `conclude` is asked what follows at once from
         an answer and its settlement; that is recorded in one commit with them. When
         this returns, the outcome is durable and folded, so that an answer is found in the attempt's state;
         but where it concluded the attempt nobody needs it, and it is only queued: whoever called awaits
@@ -103,7 +104,7 @@ class Caller:
         await self._reserve(reserved, first)
         key = idempotency_key(order.unit, order.attempt, digest)
         try:
-            sent = await self._client.complete(body, idempotency_key=key, timeout_s=timeout_s)
+            sent = await self._client.complete(body, idempotency_key=key, timeout_s=timeout_s, path=path)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._journal.record(*self._abandoned(reserved))
@@ -127,9 +128,9 @@ class Caller:
         await self._journal.record(*outcome)
         return Done(verdict, None, over, usage)
 
-    async def _reserve(self, reserved: BudgetReserved, first: Event | None) -> None:
+    async def _reserve(self, reserved: BudgetReserved, first: tuple[Event, ...]) -> None:
         """Return once the reservation is durable. If that wait is cancelled, the call is released: unsent."""
-        ticket = self._journal.record(*([first, reserved] if first is not None else [reserved]))
+        ticket = self._journal.record(*first, reserved)
         self._budget.queue(reserved)
         try:
             await self._durable(ticket, reserved)

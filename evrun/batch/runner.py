@@ -10,10 +10,11 @@ from eventlog.storage import Ticket
 from projections import RowSource, Views
 
 from ..effects.clock import monotonic
-from .attempt import AttemptRunner, Services
+from .attempt import AttemptRunner
 from .brief import Brief
 from .briefs import Briefs
 from .decide import reason_to_supersede, superseded
+from .sending import Services
 from .settings import Settings
 
 VIEW_INTERVAL_S = 0.5

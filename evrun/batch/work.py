@@ -22,7 +22,6 @@ from ..errors import EvrunError, leaf
 from ..journal import Journal
 from ..loop import Caller
 from ..tools import Prepared, Toolbox, open_toolbox
-from .attempt import Services
 from .control import Control
 from .endpoint import open_client, price_of
 from .function_judge import open_judging
@@ -30,6 +29,7 @@ from .headers import secret_variables
 from .opening import units_to_retry
 from .options import Options
 from .runner import BatchRunner
+from .sending import Services
 from .settings import Settings, in_words
 from .tool_calls import ToolPlace, ToolRunner
 from .tool_sources import Definitions, remembered_toolbox

@@ -82,16 +82,17 @@ class LlmClient:
             self._transport = None
 
     async def complete(
-        self, body: bytes, *, idempotency_key: str, timeout_s: float
+        self, body: bytes, *, idempotency_key: str, timeout_s: float, path: str | None = None
     ) -> Answered | NotSent | Lost:
-        """POST one request for an answer, once.
+        """POST one request for an answer, once; to another path than the dialect's where one is given.
 
         Every outcome is a value; only a cancellation is raised. The whole exchange, from waiting for a
         connection to the last byte, takes at most `timeout_s`, also where the answer is streamed.
         """
-        request = _post(self._url, self._headers, body, _timeouts(timeout_s))
+        url = self._url if path is None else httpx.URL(self._endpoint.url(path))
+        request = _post(url, self._headers, body, _timeouts(timeout_s))
         request.headers["idempotency-key"] = idempotency_key
-        return await self._exchange(request, timeout_s, stream=self._stream)
+        return await self._exchange(request, timeout_s, stream=self._stream and path is None)
 
     async def models(self) -> list[str]:
         """The names of the models that the endpoint lists.

@@ -119,6 +119,6 @@ def nothing(*_):
     return ()
 
 
-def ask(caller, *, first=STARTED, conclude=nothing, timeout_s=5.0):
+def ask(caller, *, first=(STARTED,), conclude=nothing, timeout_s=5.0):
     """One call."""
     return caller.complete(ORDER, BODY, BOUND, timeout_s=timeout_s, first=first, conclude=conclude)

@@ -58,7 +58,7 @@ def test_a_request_leaves_after_its_intent_is_durable_and_its_answer_is_used_aft
         with open_journal(tmp_path) as journal:
             await plan_one(journal)
             async with serving(handle) as (url, came), open_caller(journal, url, price=CHEAP) as caller:
-                verdict, behind, _ = await ask(caller)
+                verdict, behind, *_ = await ask(caller)
                 assert (verdict.kind, behind, caller.any_success) == ("answer", None, True)
                 assert names_in(tmp_path)[3:] == [
                     "PromptStarted", "BudgetReserved", "BudgetSpent", "ModelAnswered",
@@ -97,7 +97,7 @@ def test_intents_of_many_callers_are_each_durable_before_their_own_request(tmp_p
                     for number in range(8):
                         body = BODY.replace(b'"p"', b'"p%d"' % number)
                         call = partial(
-                            caller.complete, ORDER, body, BOUND, timeout_s=5.0, first=None, conclude=nothing
+                            caller.complete, ORDER, body, BOUND, timeout_s=5.0, first=(), conclude=nothing
                         )
                         group.start_soon(call)
                 assert len(came) == 8
@@ -223,7 +223,7 @@ def test_what_follows_from_an_answer_is_one_commit_with_it(tmp_path):
         with running_endpoint() as endpoint, open_journal(tmp_path) as journal:
             await plan_one(journal)
             async with open_caller(journal, endpoint.base_url) as caller:
-                verdict, behind, _ = await ask(caller, conclude=conclude)
+                verdict, behind, *_ = await ask(caller, conclude=conclude)
                 assert verdict.kind == "answer"
                 await behind
                 assert names_in(tmp_path)[-3:] == ["BudgetSpent", "ModelAnswered", "RowsSkipped"]

@@ -116,7 +116,7 @@ def test_a_repeat_carries_the_key_of_the_first_and_another_call_number(tmp_path)
             await plan_one(journal)
             async with open_caller(journal, endpoint.base_url) as caller:
                 await ask(caller)
-                await ask(caller, first=None)
+                await ask(caller, first=())
             first, second = endpoint.requests()
             assert first["idempotency_key"] == second["idempotency_key"] is not None
             assert second["outcome"] == "repeated"
