@@ -98,6 +98,19 @@ def test_more_samples_are_planned_for_known_rows_and_fewer_withdrawn(planner):
     assert planner.places() == grown
 
 
+def test_new_samples_and_rows_that_are_back_stand_where_their_row_stands(planner):
+    """Index and batch were fixed when the row was first planned; only a new row takes a new place."""
+    planner.first(prompts("a", "b", "c"))
+    planner.end(name("a"))
+    planner.further(prompts("a", "c"))
+    planner.settings = Settings(dataset="d", model="m", batch_size=2, samples=2)
+    planner.further(prompts("n", "b", "c", "a"))
+    places = planner.places()
+    fixed = {"a": (0, 1), "b": (1, 1), "c": (2, 2), "n": (3, 3)}
+    assert {text: places[name(text)][:2] for text in fixed} == fixed
+    assert {text: places[name(text, sample=2)][:2] for text in fixed} == fixed
+
+
 def test_samples_that_are_missing_in_the_middle_are_planned_alone():
     """A finished sample between two withdrawn ones stays as it is."""
     lines = lines_of(prompts("a"))
