@@ -58,6 +58,7 @@ def _facts(numbers: dict[str, Any], reading: Reading) -> list[tuple[str, object]
         ("filtered", _filtered(numbers)),
         ("tool calls", f"{numbers['average_tool_calls']:.2f} per kept trajectory"),
         ("reasoning", _reasoning(numbers)),
+        *_scores(numbers),
         ("tokens", _tokens(numbers)),
         *_money(reading),
         ("time", f"{numbers['active_seconds']:.1f} s of work in {numbers['sessions']} sessions"),
@@ -79,6 +80,14 @@ def _reasoning(numbers: dict[str, Any]) -> str:
         return f"{said}; tokens not reported"
     average = numbers["average_reasoning_tokens"]
     return f"{said}; {numbers['total_reasoning_tokens']} tokens, {average:.1f} per trajectory"
+
+
+def _scores(numbers: dict[str, Any]) -> list[tuple[str, object]]:
+    scores = numbers["scores"]
+    if not scores["judged"]:
+        return []
+    said = f"{scores['mean']:g} on average of {scores['judged']}, from {scores['min']:g} to {scores['max']:g}"
+    return [("scores", said)]
 
 
 def _tokens(numbers: dict[str, Any]) -> str:

@@ -1,11 +1,15 @@
 """The pages in docs/: the commands that they show are typed, and print what the pages show."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from eventlog.storage import LogReader
+from projections import RunState, rebuild, statistics
+from tests.cli.story import finished, tell
 from tests.pages import PageFault, agrees, run_page, steps_of
-from tests.runs import ROOT
+from tests.runs import ROOT, rows_of
 
 PAGES = [page for page in sorted(ROOT.glob("docs/*.md")) if "\n<!-- runs -->\n" in page.read_text("utf-8")]
 
@@ -101,3 +105,32 @@ def test_what_varies_is_compared_as_such() -> None:
     assert not agrees(shown, ["at noon by pid 22, port 127.0.0.1:443", "chain " + "0" * 64])
     assert not agrees(["17 kept"], ["18 kept"])
     assert agrees(["… kept", "…"], ["18 kept"])
+
+
+STATISTICS = (ROOT / "docs/statistics.md").read_text("utf-8")
+
+
+def test_the_page_of_statistics_names_every_number_and_every_advice() -> None:
+    """A new one would have to be explained."""
+    advice = re.findall(r'return "([a-z_]+)",', (ROOT / "projections/health.py").read_text("utf-8"))
+    assert len(advice) > 5
+    assert [code for code in advice if f"| `{code}` |" not in STATISTICS] == []
+    assert [key for key in statistics(RunState()) if f"`{key}`" not in STATISTICS] == []
+
+
+def test_the_page_of_results_names_every_field_of_a_row(tmp_path: Path) -> None:
+    """In every kind of file."""
+    page = (ROOT / "docs/reading-results.md").read_text("utf-8")
+    run = tell(tmp_path / "r", finished())
+    with LogReader.open(run / "log") as reader:
+        rebuild(reader, run, reader.end.sequence)
+    rows = [rows_of(run / name)[0] for name in ("batch_1.jsonl", "discarded.jsonl", "failed.jsonl")]
+    fields = {field for row in rows for field in row}
+    assert [field for field in fields if f"`{field}`" not in page] == []
+
+
+def test_the_index_leads_to_every_page() -> None:
+    """A page that the index does not name would be found by nobody."""
+    index = (ROOT / "docs/README.md").read_text("utf-8")
+    pages = [page.name for page in ROOT.glob("docs/*.md") if page.name != "README.md"]
+    assert [page for page in pages if f"]({page})" not in index] == []
