@@ -127,10 +127,3 @@ def test_the_page_of_results_names_every_field_of_a_row(tmp_path: Path) -> None:
     rows = [rows_of(run / name)[0] for name in ("batch_1.jsonl", "discarded.jsonl", "failed.jsonl")]
     fields = {field for row in rows for field in row}
     assert [field for field in fields if f"`{field}`" not in page] == []
-
-
-def test_the_index_leads_to_every_page() -> None:
-    """A page that the index does not name would be found by nobody."""
-    index = (ROOT / "docs/README.md").read_text("utf-8")
-    pages = [page.name for page in ROOT.glob("docs/*.md") if page.name != "README.md"]
-    assert [page for page in pages if f"]({page})" not in index] == []
