@@ -30,6 +30,7 @@ OTHERS = {
 }
 # The modules of evrun that alone need something more, and may have it.
 ALONE = {
+    "evrun/agents/endpoint.py": ("aiohttp",),
     "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
     "evrun/effects/web.py": ("httpx",),
     "evrun/effects/mcp_client.py": ("mcp", "mcp_types"),
