@@ -23,7 +23,7 @@ MOST = 200
 OTHERS = "other_fields"
 
 Kind = str | tuple[Any, ...] | None
-"""What a value is: null where it says nothing (null, an empty list), a name, or one with what is inside."""
+"""What a value is: null where it says nothing, a name, or one with what is inside."""
 MIXED: Final = "mixed"
 _DEEPEST = 8
 _EXACT = 1 << 53
@@ -118,7 +118,7 @@ def kind_of(value: Any, depth: int = 0) -> Kind:
         inner: Kind = None
         for item in value:
             inner = merged(inner, kind_of(item, depth + 1))
-        return None if inner is None else MIXED if inner == MIXED else ("list", inner)
+        return MIXED if inner == MIXED else ("list", inner)
     parts = [(name, kind_of(value[name], depth + 1)) for name in sorted(value)]
     return MIXED if any(kind == MIXED for _, kind in parts) else ("object", *parts)
 
