@@ -42,7 +42,7 @@ def read_dataset(path: Path, terms: Terms = _PLAIN) -> Iterator[Row | BadLine]:
                 yield rows.of_text(number, text)
 
 
-def refuse_bad_lines(bad: list[BadLine], path: Path) -> None:
+def refuse_bad_lines(bad: list[BadLine], dataset: str) -> None:
     """Say all that is wrong with a dataset at once.
 
     Raises:
@@ -53,7 +53,7 @@ def refuse_bad_lines(bad: list[BadLine], path: Path) -> None:
         nameless = any(found.startswith('no "prompt"') for _, found in bad)
         ways = ["mend these lines", *(["name their fields with --template"] if nameless else [])]
         raise DatasetFault(
-            f"{path}: lines that cannot be used: {len(bad)}; nothing was run\n{listing}",
+            f"{dataset}: lines that cannot be used: {len(bad)}; nothing was run\n{listing}",
             lines=list(bad),
             hint=f"{', '.join(ways)}, or leave them out with --skip-bad-rows",
         )

@@ -59,6 +59,8 @@ class BatchLines:
             return "a batch line is sent as it is, which no --template can honour"
         if terms.api != "openai":
             return f"a batch line is a request of OpenAI's API, and --api is {terms.api}"
+        if terms.agent != "chat":
+            return f"a batch line is one request, which leaves nothing to --agent {terms.agent}"
         if terms.toolsets:
             return "a batch line offers the tools of its body alone, and --toolsets names others"
         tier = body.get("service_tier")

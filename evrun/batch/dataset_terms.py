@@ -15,6 +15,7 @@ class Terms(NamedTuple):
     api: str = "openai"
     toolsets: tuple[str, ...] = ()
     service_tier: str | None = None
+    agent: str = "chat"
 
     @property
     def plain(self) -> bool:
@@ -36,4 +37,5 @@ def terms_of(settings: Settings) -> Terms:
         settings.api,
         tuple(settings.toolsets or ()),
         tier if isinstance(tier, str) else None,
+        settings.agent,
     )

@@ -123,10 +123,11 @@ def scan_dataset(path: Path, settings: Settings, *, skip_bad_rows: bool) -> Scan
         UsageFault: no such file, or no usable row.
     """
     found = scan(read_dataset(path, terms_of(settings)), settings.max_samples, settings.template)
+    shown = "standard input" if settings.dataset == "-" else str(path)
     if not skip_bad_rows:
-        refuse_bad_lines(found.bad, path)
+        refuse_bad_lines(found.bad, shown)
     if not found.identities:
-        raise UsageFault(f"{path}: no usable row", hint="give a dataset with a prompt in each row")
+        raise UsageFault(f"{shown}: no usable row", hint="give a dataset with a prompt in each row")
     return found
 
 

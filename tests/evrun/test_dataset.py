@@ -221,9 +221,9 @@ def test_a_huge_line_is_one_row(tmp_path, name):
 def test_all_bad_lines_are_said_at_once(tmp_path):
     """One error with each line's number; none where all is well."""
     path = tmp_path / "d.jsonl"
-    refuse_bad_lines([], path)
+    refuse_bad_lines([], str(path))
     with pytest.raises(DatasetFault) as caught:
-        refuse_bad_lines([BadLine(2, "blank prompt"), BadLine(40, "not an object")], path)
+        refuse_bad_lines([BadLine(2, "blank prompt"), BadLine(40, "not an object")], str(path))
     assert "line 2: blank prompt\nline 40: not an object" in str(caught.value)
     assert caught.value.lines == [(2, "blank prompt"), (40, "not an object")]
     assert caught.value.exit_code == 2

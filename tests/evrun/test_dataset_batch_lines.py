@@ -83,6 +83,7 @@ def test_the_model_of_the_lines_is_found_by_a_scan(tmp_path):
         ({"template": "Say: {prompt}"}, "which no --template can honour"),
         ({"api": "anthropic"}, "--api is anthropic"),
         ({"toolsets": ["terminal"]}, "--toolsets names others"),
+        ({"agent": "a.py:f"}, "nothing to --agent a.py:f"),
         ({"toolsets": []}, None),
         ({"extra_body": {"service_tier": "flex"}}, None),
     ],

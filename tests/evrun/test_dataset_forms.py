@@ -62,10 +62,10 @@ def test_what_is_planned_of_a_table_is_its_rows_as_json(tmp_path_factory, rows):
 def test_a_dataset_without_prompts_is_told_about_templates(tmp_path):
     """Where that may be what is missing, and only there."""
     with pytest.raises(DatasetFault) as caught:
-        refuse_bad_lines([BadLine(2, "no \"prompt\" (found the fields 'q')")], tmp_path)
+        refuse_bad_lines([BadLine(2, "no \"prompt\" (found the fields 'q')")], "d.csv")
     assert "--template" in caught.value.hint
     with pytest.raises(DatasetFault) as caught:
-        refuse_bad_lines([BadLine(2, "blank prompt")], tmp_path)
+        refuse_bad_lines([BadLine(2, "blank prompt")], "d.csv")
     assert "--template" not in caught.value.hint
 
 
