@@ -110,11 +110,13 @@ class Work:
         self._marker = writer.log_id.hex()
         await to_thread.run_sync(self.kill_tools)
         servers = f"{self._marker}{SERVERS}"
-        async with open_toolbox(prepared, self._environment, marker=servers) as toolbox:
-            yield toolbox
-        if prepared.servers:
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(kill_orphans, servers)
+        try:
+            async with open_toolbox(prepared, self._environment, marker=servers) as toolbox:
+                yield toolbox
+        finally:
+            if prepared.servers:
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(kill_orphans, servers)
 
     async def run(
         self,

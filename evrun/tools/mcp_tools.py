@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.abc import TaskGroup
 
 from ..effects.secrets import Redactor
 from ..errors import UsageFault, leaf
@@ -44,13 +45,32 @@ async def open_servers(
     opened = [_server(client, name, server, marker, redactor) for name, server in servers.items()]
     try:
         async with anyio.create_task_group() as group:
-            async with anyio.create_task_group() as starting:
-                for server in opened:
-                    starting.start_soon(group.start, server.serve)
+            await _started(group, opened)
             yield _toolsets(opened, taken)
             group.cancel_scope.cancel()
     except BaseExceptionGroup as error:
         raise leaf(error) from error
+
+
+async def _started(group: TaskGroup, servers: list["McpServer"]) -> None:
+    """Start all of them at once, and wait for each: one that is cancelled while it starts could be left over.
+
+    Raises:
+        UsageFault: one of them did not start.
+    """
+    faults: list[UsageFault] = []
+
+    async def start(server: "McpServer") -> None:
+        try:
+            await group.start(server.serve)
+        except UsageFault as fault:
+            faults.append(fault)
+
+    async with anyio.create_task_group() as starting:
+        for server in servers:
+            starting.start_soon(start, server)
+    if faults:
+        raise faults[0]
 
 
 def _client_module() -> Any:
