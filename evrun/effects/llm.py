@@ -152,10 +152,12 @@ class LlmClient:
         """A stream as one answer, from all of its pieces or from those that came before it was lost."""
         headers, body = _kept(response.headers.raw), b"".join(pieces)
         try:
-            return from_stream(Answered(response.status_code, body, headers, _ms_since(started)), lost)
+            made = from_stream(Answered(response.status_code, body, headers, _ms_since(started)), lost)
         except Exception as error:  # noqa: BLE001  # as above: whatever is odd about it, it was sent
-            words = self._clean(f"the stream cannot be read: {error}")
-            return lost or Lost("decoding", words, _ms_since(started))
+            made = lost or Lost("decoding", f"the stream cannot be read: {error}", _ms_since(started))
+        if isinstance(made, Answered):
+            return made
+        return msgspec.structs.replace(made, message=self._clean(made.message))
 
     def _clean(self, message: str) -> str:
         """A message for the log: short, and without the key, should a server or a library repeat it."""
