@@ -16,6 +16,7 @@ from .runs import DATA
 
 HERMES = "hermes"
 UNREAD_SHOWN = 20
+FILES_SHOWN = 5
 
 Program = Annotated[str, typer.Argument(metavar="hermes", help="Whose run it is.")]
 Source = Annotated[Path, typer.Argument(metavar="DIR", help="Its directory, for example data/my_first_run.")]
@@ -76,7 +77,10 @@ def show(asked: Import, report: dict[str, Any]) -> None:
     """The same for people."""
     counts = report["counts"]
     taken = ", ".join(f"{counts[name]} {name}" for name in ("kept", "discarded", "failed"))
-    output.line(f"imported {report['source']} ({', '.join(report['files'])}) as {report['dir']}: {taken}")
+    files = report["files"]
+    more = f" and {len(files) - FILES_SHOWN} more" if len(files) > FILES_SHOWN else ""
+    listed = ", ".join(files[:FILES_SHOWN]) + more
+    output.line(f"imported {report['source']} ({listed}) as {report['dir']}: {taken}")
     for note in report["notes"]:
         output.line(f"note: {note}")
     if report["copies"]:
