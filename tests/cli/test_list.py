@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from eventlog.events import SessionClosed, SessionOpened, SpendCorrected, encode_event
+from eventlog.events import SessionClosed, SessionOpened, SpendCorrected, TrajectoryCompleted, encode_event
 from tests.cli.shell import evrun, evrun_process
-from tests.cli.story import crashed, finished, tell, writer
+from tests.cli.story import COUNTS, UNITS, crashed, finished, tell, writer
 
 KEYS = {"run", "dir", "kind", "state", "reason", "counts", "settled_usd", "sequence", "last_change"}
 
@@ -76,7 +76,7 @@ def test_a_run_that_is_held_is_running(crash, tmp_path):
     assert listed(tmp_path)["crash"]["state"] == "interrupted"
 
 
-@pytest.mark.parametrize("views", ["none", "of the end", "older", "of another run", "torn"])
+@pytest.mark.parametrize("views", ["none", "of the end", "older", "of a longer run", "of another", "torn"])
 def test_views_never_change_what_is_said(done, tmp_path, views):
     """With the right views, stale ones, foreign ones, torn ones and none, the line is the same."""
     bare = listed(tmp_path)["done"]
@@ -85,7 +85,15 @@ def test_views_never_change_what_is_said(done, tmp_path, views):
         for name in ("checkpoint.json", "statistics.json"):
             (done / name).write_bytes((tmp_path / "old" / name).read_bytes())
     elif views != "none":
-        other = done if views != "of another run" else tell(tmp_path / "other/r", crashed())
+        other = done
+        if views == "of a longer run":
+            other = tell(tmp_path / "other/r", [*finished(), *finished()[-1:]])
+        if views == "of another":
+            kept = TrajectoryCompleted(UNITS[1], 1, True, False, "stop", COUNTS)  # noqa: FBT003
+            story = [[kept] if commit == finished()[8] else commit for commit in finished()]
+            assert len(story) == len(finished())
+            assert story != finished()
+            other = tell(tmp_path / "other/r", story)
         assert evrun("replay", other, cwd=tmp_path).code == 0
         for name in ("checkpoint.json", "statistics.json"):
             data = (other / name).read_bytes()

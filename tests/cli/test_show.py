@@ -16,9 +16,12 @@ from eventlog.events import (
     PromptsPlanned,
     PromptStarted,
     SpendCorrected,
+    SpendInDoubt,
     ToolFinished,
     ToolStarted,
     TrajectoryCompleted,
+    TrajectoryImported,
+    TrajectoryJudged,
     TrajectoryRestored,
     Usage,
     encode_event,
@@ -249,6 +252,54 @@ def test_a_correction_by_the_invoice_is_in_the_cost(done, tmp_path):
         log.append([encode_event(SpendCorrected("s1.c3", 7_000_000, "invoice"))])
     told = evrun("show", "done", "2", "--json", cwd=tmp_path).json
     assert (told["attempt"]["settled_usd"], told["attempt"]["in_doubt"]) == ("0.007", [])
+
+
+def test_calls_of_others_are_never_taken_for_its_own(tmp_path):
+    """Names of calls begin alike, corrections are of anybody's call: neither moves this prompt's money."""
+    told = [*opening(), asked(0, "s1.c1"), asked(1, "s1.c12"), answered("s1.c12", "of another")]
+    tell(
+        tmp_path / "data/r",
+        [*told, [SpendInDoubt("s1.c13", "lost", 1, 1)], [SpendCorrected("s1.c13", 5, "")]],
+    )
+    shown = evrun("show", "r", "0", "--json", cwd=tmp_path).json
+    assert (shown["attempt"]["settled_usd"], shown["attempt"]["settled_calls"]) == ("0.00", 0)
+    assert [call["call"] for call in shown["attempt"]["in_doubt"]] == ["s1.c1"]
+    assert [message["role"] for message in shown["messages"]] == ["user"]
+
+
+def test_a_score_is_shown_with_what_the_judge_said(tmp_path):
+    """The judge's answer is no part of the conversation, its cost is part of the attempt's."""
+    judging = BudgetReserved(
+        "s1.c2", UNITS[0], 1, "judge", "some/model", "h", bytes(32), 2_000_000, 40, 100, "bytes"
+    )
+    judged = TrajectoryJudged(UNITS[0], 1, 0.5, "Too short.", bytes(16), "s1.c2")
+    kept = TrajectoryCompleted(UNITS[0], 1, True, False, "stop", COUNTS)  # noqa: FBT003
+    commits = [
+        asked(0, "s1.c1"),
+        answered("s1.c1", "2"),
+        [judging],
+        answered("s1.c2", "0.5, I say"),
+        [judged, kept],
+    ]
+    tell(tmp_path / "data/r", [*opening(), *commits])
+    said = evrun("show", "r", "0", cwd=tmp_path).out
+    assert "\nscore     0.5\n" in said
+    assert "\ncost      0.0037 USD in 2 calls\n" in said
+    assert "\n== judge, answer 1 (stop, 250 ms)\n  reasoning:\n    Let me add.\n  0.5, I say\n" in said
+    assert "\n== feedback\n  Too short.\n" in said
+    assert "  0.5 on average of 1, from 0.5 to 0.5\n" in evrun("stats", "r", cwd=tmp_path).out
+
+
+def test_an_imported_trajectory_is_shown_as_it_was(tmp_path):
+    """Its turns, and the file and line that it is from."""
+    row = {"conversations": [{"from": "human", "value": "old?"}, {"from": "gpt", "value": "yes"}]}
+    imported = TrajectoryImported(
+        UNITS[0], 1, "kept", None, COUNTS, json.dumps(row).encode(), "batch_0.jsonl", 3
+    )
+    tell(tmp_path / "data/r", [*opening(), [imported]])
+    said = evrun("show", "r", "0", cwd=tmp_path).out
+    assert "\nimported  batch_0.jsonl, line 3\n" in said
+    assert said.endswith("\n== user\n  old?\n\n== assistant\n  yes\n")
 
 
 def test_a_failed_prompt_that_was_tried_again_keeps_how_it_failed(tmp_path):

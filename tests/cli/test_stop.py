@@ -126,7 +126,9 @@ def test_a_run_that_is_held_on_another_host_is_exit_6(done, tmp_path):
 @pytest.mark.parametrize("pid", ["a stranger", "nobody", "nonsense"])
 def test_a_process_that_does_not_hold_the_lock_is_not_touched(done, tmp_path, pid):
     """A number that LOCK names may be another process by now: whoever has not LOCK open gets no signal."""
-    stranger = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    (tmp_path / "other").write_text("")
+    reads = "import sys; file = open('other'); sys.stdin.read()"
+    stranger = subprocess.Popen([sys.executable, "-c", reads], stdin=subprocess.PIPE, cwd=tmp_path)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     number = {"a stranger": stranger.pid, "nobody": gone.pid, "nonsense": "x"}[pid]
