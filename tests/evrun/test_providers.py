@@ -72,6 +72,61 @@ TABLE = {
     "200 with an error of words only": (
         answered(200, {"error": "out of memory"}), False, "retry", "server_error", None, "unknown",
     ),
+    "a message of Anthropic's dialect": (
+        answered(200, {"type": "message", "content": [{"type": "text", "text": "four"}], "stop_reason": "end_turn"}),
+        False, "answer", "", None, "unknown",
+    ),
+    "the same without anything in it": (
+        answered(200, {"type": "message", "content": [], "stop_reason": None}),
+        False, "retry", "unreadable_answer", None, "unknown",
+    ),
+    "200 with Anthropic's overload inside, from a stream": (
+        answered(200, {"type": "error", **error("Overloaded", type="overloaded_error")}),
+        False, "retry", "server_error", None, "unknown",
+    ),
+    "200 with a rate limit inside, after a part of the answer": (
+        answered(200, {**error("slow down", code=429), "choices": [{"message": {"content": "par"}}]}),
+        False, "pause", "rate_limited", None, "unknown",
+    ),
+    "200 with Anthropic's rate limit inside, after a part of the answer": (
+        answered(200, {**error("slow down", type="rate_limit_error"), "content": [{"type": "text", "text": "a"}]}),
+        False, "pause", "rate_limited", None, "unknown",
+    ),
+    "200 with Anthropic's bill inside": (
+        answered(200, error("pay", type="billing_error")), False, "quota", "quota_exhausted", None, "no",
+    ),
+    "200 with Anthropic's permission inside": (
+        answered(200, error("no", type="permission_error")), False, "stop_run", "auth", None, "unknown",
+    ),
+    "200 with Anthropic's size inside": (
+        answered(200, error("big", type="request_too_large")), False, "fail_prompt", "request_too_large", None, "unknown",
+    ),
+    "400 about counting a stream's tokens": (
+        answered(400, error("Unrecognized request argument supplied: stream_options")),
+        False, "stop_run", "no_streaming", None, "no",
+    ),
+    "400 with Anthropic's spending limit": (
+        answered(400, error("You have reached your specified API usage limits.", type="invalid_request_error")),
+        False, "quota", "quota_exhausted", None, "no",
+    ),
+    "429 with Anthropic's spending limit": (
+        answered(429, error("limited", type="rate_limit_error", details={"error_code": "enforced_spend_limit_reached"})),
+        False, "quota", "quota_exhausted", None, "no",
+    ),
+    "404 with Anthropic's model": (
+        answered(404, error("model: claude-9", type="not_found_error")), True, "stop_run", "model_not_found", None, "no",
+    ),
+    "400 with Anthropic's context": (
+        answered(400, error("input length and `max_tokens` exceed context limit: 9 + 9 > 10")),
+        False, "fail_prompt", "context_length", None, "no",
+    ),
+    "529 with a wait": (
+        answered(529, error("Overloaded", type="overloaded_error"), retry_after="2"),
+        False, "pause", "overloaded", 2000, "unknown",
+    ),
+    "529": (
+        answered(529, error("Overloaded", type="overloaded_error")), False, "retry", "server_error", None, "unknown",
+    ),
     "401": (answered(401, error("Incorrect API key")), True, "stop_run", "auth", None, "no"),
     "403 with an auth code": (
         answered(403, error("no", code="invalid_api_key")), False, "stop_run", "auth", None, "no",
