@@ -40,6 +40,7 @@ def run_command(
     retry_discarded: o.RetryDiscarded = False,
     require_reasoning: o.RequireReasoning = None,
     unknown_tools: o.UnknownTools = None,
+    agent: o.Agent = None,
     judge: o.Judge = None,
     min_score: o.MinScore = None,
     model: o.Model = None,

@@ -32,6 +32,9 @@ UnknownTools = Annotated[
     str | None,
     Option(help="Trajectories that call tools there are not: discard or keep.  [as reasoning]"),
 ]
+Agent = Annotated[
+    str | None, Option(metavar="chat|FILE.py:F|command:CMD", help="Who works on a prompt.  [chat]")
+]
 Judge = Annotated[str | None, Option(metavar="FILE.py:F|llm:RUBRIC", help="Gives each kept row a score.")]
 MinScore = Annotated[float | None, Option(help="Set aside what the judge scores lower.")]
 
@@ -96,7 +99,7 @@ LogPrefixChars = Annotated[int, Option(help="Length of the previews of --verbose
 Quiet = Annotated[bool, Option("--quiet", help="No progress.")]
 
 _AS_GIVEN = (
-    "batch_size", "samples", "template", "judge", "min_score", "unknown_tools", "api", "stream",
+    "batch_size", "samples", "template", "agent", "judge", "min_score", "unknown_tools", "api", "stream",
     "tool_choice", "tools", "rpm", "tpm", "model", "base_url", "api_key_env", "concurrency", "max_turns",
     "max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled",
     "system_prompt", "ephemeral_system_prompt", "distribution", "require_reasoning", "retries",

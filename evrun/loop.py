@@ -55,6 +55,19 @@ class Done(NamedTuple):
         return (0, 0) if self.verdict.billed == "no" else (None, None)
 
 
+class Told(NamedTuple):
+    """What is different about a call that an own agent asked for.
+
+    `call` is its name, which the request's event has already; `digest` stands for the request, whatever the
+    bytes that are sent; `path` is another than the dialect's where given; `price` is that of its own model.
+    """
+
+    call: str
+    digest: bytes
+    path: str | None
+    price: Price | None
+
+
 class Caller:
     """Sends requests to one endpoint, each with its reservation before and its settlement after.
 
@@ -79,6 +92,10 @@ class Caller:
         self._ids = CallIds(journal.session)
         self.any_success = any_success
 
+    def new_call(self) -> str:
+        """A name for a call, unique in the run."""
+        return self._ids.next()
+
     async def complete(
         self,
         order: Order,
@@ -88,7 +105,7 @@ class Caller:
         timeout_s: float,
         first: tuple[Event, ...],
         conclude: Callable[[BudgetReserved, tuple[Event, ...]], tuple[Event, ...]],
-        path: str | None = None,
+        told: Told | None = None,
     ) -> Done:
         """Send one request once, and record what came of it.
 
@@ -99,12 +116,13 @@ class Caller:
         but where it concluded the attempt nobody needs it, and it is only queued: whoever called awaits
         `behind`.
         """
-        digest = request_digest(body)
-        reserved = reserve(self._ids.next(), order, digest, bound)
+        told = told or Told(self.new_call(), request_digest(body), None, self._price)
+        digest = told.digest
+        reserved = reserve(told.call, order, digest, bound)
         await self._reserve(reserved, first)
         key = idempotency_key(order.unit, order.attempt, digest)
         try:
-            sent = await self._client.complete(body, idempotency_key=key, timeout_s=timeout_s, path=path)
+            sent = await self._client.complete(body, idempotency_key=key, timeout_s=timeout_s, path=told.path)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._journal.record(*self._abandoned(reserved))
@@ -112,7 +130,7 @@ class Caller:
         verdict = classify(sent, any_success=self.any_success, now_ns=now_ns())
         # What a provider says may hold the key; nobody gets to see it as it came.
         verdict = msgspec.structs.replace(verdict, message=self._redactor.clean_text(verdict.message))
-        outcome = self._outcome(reserved, sent, verdict)
+        outcome = self._outcome(reserved, sent, verdict, told.price)
         over = over_bound(reserved, outcome[0], media=bound.media)
         usage = outcome[0].usage if isinstance(outcome[0], BudgetSpent) else None
         if verdict.kind == "answer":
@@ -148,14 +166,18 @@ class Caller:
             raise
 
     def _outcome(
-        self, reserved: BudgetReserved, sent: Answered | NotSent | Lost, verdict: Verdict
+        self,
+        reserved: BudgetReserved,
+        sent: Answered | NotSent | Lost,
+        verdict: Verdict,
+        price: Price | None,
     ) -> tuple[Event, ...]:
         request_id = sent.request_id if isinstance(sent, Answered) else None
         if verdict.kind == "answer" and isinstance(sent, Answered):
             usage = normalise_usage(read_answer(sent.body).usage_raw)
             body = self._redactor.clean(sent.body)
             return (
-                settle(reserved, usage, self._price),
+                settle(reserved, usage, price),
                 ModelAnswered(reserved.call, body, sent.elapsed_ms, request_id),
             )
         return (

@@ -1,5 +1,6 @@
 """What it means: pure folds over the events, and the files people look at."""
 
+from .agent_messages import agent_messages, conversation_messages, last_answer
 from .answer import Answer, ToolCall, normalise_usage, parse_answer, read_answer
 from .asking import prompt_text, row_messages
 from .audit import audit_report
@@ -9,6 +10,7 @@ from .batch_lines import batch_request, is_batch_line, own_tools, with_own_field
 from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
 from .counts import count_attempt, unknown_calls
+from .exchanges import Exchange, Exchanges, Request, ToolUse, tell
 from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
@@ -42,24 +44,30 @@ __all__ = [
     "BatchState",
     "Call",
     "EventLister",
+    "Exchange",
+    "Exchanges",
     "FileCheck",
     "Ledger",
     "Lookup",
     "Message",
+    "Request",
     "RowSource",
     "RunState",
     "Summary",
     "ToolCall",
     "ToolResult",
+    "ToolUse",
     "Turn",
     "Unit",
     "Views",
+    "agent_messages",
     "attempt_messages",
     "audit_report",
     "batch_request",
     "by_prompt",
     "cap_amount",
     "check",
+    "conversation_messages",
     "count_attempt",
     "find_units",
     "fold_log",
@@ -69,6 +77,7 @@ __all__ = [
     "is_batch_line",
     "is_view",
     "json_line",
+    "last_answer",
     "loads_lenient",
     "normalise_usage",
     "open_views",
@@ -92,6 +101,7 @@ __all__ = [
     "status_report",
     "summary_of",
     "summary_of_views",
+    "tell",
     "template_fields",
     "tool_succeeded",
     "transcript",

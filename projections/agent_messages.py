@@ -12,11 +12,11 @@ import msgspec
 
 from .answer import Answer, ToolCall, read_answer
 from .answer_responses import part_texts, response_call
-from .asking import lenient_messages
+from .asking import lenient_messages, row_messages
 from .conversation import Attempt
 from .exchanges import Exchange, Request
 from .jsontext import clean_text
-from .messages import Message, says_something
+from .messages import Message, attempt_messages, says_something
 
 CHATS = ("chat/completions", "responses")
 """The paths whose answers are turns of a conversation."""
@@ -36,6 +36,23 @@ def agent_messages(attempt: Attempt) -> list[Message]:
     answer = read_answer(last.body or b"")
     messages = _with_reasoning(_asked(last, requests, attempt), list(_answers(attempt)))
     return [*messages, *([_said(answer)] if says_something(answer) else [])]
+
+
+def conversation_messages(row: dict[str, Any], settings: dict[str, Any], attempt: Attempt) -> list[Message]:
+    """All messages of an attempt: what its row asks and it said; of an own agent, what it says of both.
+
+    Raises:
+        ValueError: as `row_messages`.
+    """
+    if attempt.own is not None and (told := agent_messages(attempt)):
+        return told
+    return row_messages(row, settings) + attempt_messages(attempt)
+
+
+def last_answer(attempt: Attempt) -> Answer | None:
+    """The answer with which an own agent's conversation ends; null where it has none."""
+    last = None if attempt.own is None else _last_chat(attempt.own.made)
+    return None if last is None else read_answer(last.body or b"")
 
 
 def agent_tools(attempt: Attempt) -> list[dict[str, Any]]:

@@ -151,7 +151,7 @@ class Attempt(msgspec.Struct, gc=False):
         """The open turn's call gave no usable answer; the turn stays open for its repeat."""
         turn = self.open_turn
         in_turn = turn is not None and turn.call == event.call
-        self.failures += in_turn or (self.own is not None and self.own.of(event.call) is not None)
+        self.failures += in_turn or (self.own is not None and self.own.failed(event))
 
     def spent(self, event: BudgetSpent) -> None:
         """A call was settled."""

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from eventlog.events import BudgetReserved, ModelAnswered, ModelAsked, SpendInDoubt, ToolFinished, ToolStarted
+from eventlog.events import (
+    BudgetReserved,
+    ModelAnswered,
+    ModelAsked,
+    ModelCallFailed,
+    SpendInDoubt,
+    ToolFinished,
+    ToolStarted,
+)
 
 LISTS = ("messages", "input")
 """The fields of a request that grow with a chat."""
@@ -21,11 +29,15 @@ Request = dict[str, Any]
 
 
 class Exchange(msgspec.Struct, gc=False):
-    """One request of an own agent: the event that tells it, its body's SHA-256, and its answer if any."""
+    """One request of an own agent: the event that tells it, its body's SHA-256, and its answer if any.
+
+    `refused` is a failure that no repeat would have helped.
+    """
 
     asked: ModelAsked
     request: bytes = b""
     body: bytes | None = None
+    refused: ModelCallFailed | None = None
     elapsed_ms: int = 0
     in_doubt: bool = False
 
@@ -68,6 +80,14 @@ class Exchanges(msgspec.Struct, gc=False):
         if exchange is None:
             return False
         exchange.body, exchange.elapsed_ms = event.body, event.elapsed_ms
+        return True
+
+    def failed(self, event: ModelCallFailed) -> bool:
+        """No usable answer came; false where it is about none of these."""
+        exchange = self.of(event.call)
+        if exchange is None:
+            return False
+        exchange.refused = None if event.retryable else event
         return True
 
     def went_in_doubt(self, event: SpendInDoubt) -> None:

@@ -194,8 +194,9 @@ def _conversations(
     if messages and messages[0].role == "system":
         system_prompt, messages = messages[0].content, messages[1:]
     turns, escaped = render_turns(messages)
-    tools = agent_tools(attempt) if attempt is not None and attempt.own is not None else own_tools(row)
-    if tools:
+    own = attempt is not None and attempt.own is not None
+    tools = agent_tools(attempt) if attempt is not None and own else own_tools(row)
+    if tools or own:
         first: Any = {"from": "system", "value": system_turn(tools, system_prompt)}
         return [first, *turns], escaped
     return [frame.system_turn(toolsets, system_prompt), *turns], escaped

@@ -95,6 +95,8 @@ Step = Send | RunTools | Judge | Score | Finish
 
 def next_step(attempt: Attempt, brief: Brief) -> Step:
     """The next step of an attempt, from what is recorded of it."""
+    if brief.over is not None:
+        return _ended(attempt, brief, brief.over.finish_reason, completed=brief.over.completed)
     if not attempt.turns or attempt.open_turn is not None:
         return Send(next_body(attempt, brief))
     turn, answers = attempt.turns[-1], attempt.answers()

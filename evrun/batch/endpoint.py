@@ -1,7 +1,8 @@
 """Which endpoint and which model a run talks to."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 
 import msgspec
 
@@ -50,10 +51,15 @@ def check_endpoint(settings: Settings, environment: Mapping[str, str]) -> None:
 
 def price_of(settings: Settings) -> Price | None:
     """The price of the settings' model at their endpoint; null when it is not known."""
+    return prices_of(settings)(settings.model)
+
+
+def prices_of(settings: Settings) -> Callable[[str], Price | None]:
+    """The price of any model at the settings' endpoint; null when it is not known."""
     prices = PriceBook(settings.prices, local_free=settings.base_url is None)
     tier = (settings.extra_body or {}).get("service_tier")
     known = tier if isinstance(tier, str) else None
-    return prices.price_for(settings.model, settings.base_url, service_tier=known)
+    return cache(lambda model: prices.price_for(model, settings.base_url, service_tier=known))
 
 
 def check_caps_hold(caps: Mapping[str, int], settings: Settings, price: Price | None) -> None:

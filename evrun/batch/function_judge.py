@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from projections import Attempt, attempt_messages, prompt_text, render_conversation, row_messages
+from projections import Attempt, conversation_messages, prompt_text, render_conversation
 
 from ..effects.judge import FunctionJudge, JudgeFault
 from ..effects.secrets import Redactor
@@ -56,7 +56,7 @@ async def open_judging(settings: Settings, redactor: Redactor) -> AsyncIterator[
 
 def as_given(attempt: Attempt, brief: Brief, ended: Ended) -> dict[str, Any]:
     """What the function sees: the conversation as the files show it and as messages, and how it ended."""
-    messages = row_messages(brief.row, brief.record) + attempt_messages(attempt)
+    messages = conversation_messages(brief.row, brief.record, attempt)
     conversations, _ = render_conversation(messages, brief.tools, None)
     return {
         "conversations": conversations,

@@ -17,11 +17,10 @@ from projections import (
     Answer,
     Attempt,
     Message,
-    attempt_messages,
+    conversation_messages,
     loads_lenient,
     read_answer,
     request_messages,
-    row_messages,
 )
 
 from ..ledger import request_digest
@@ -83,7 +82,7 @@ def judged(attempt: Attempt, settings: Settings, score: Score, call: str | None)
 
 def judge_body(attempt: Attempt, brief: Brief, heard: list[Heard]) -> bytes:
     """The request to the judge that follows the answers in which no score was found."""
-    said = shown(row_messages(brief.row, brief.record) + attempt_messages(attempt))
+    said = shown(conversation_messages(brief.row, brief.record, attempt))
     conversation = msgspec.json.encode(said).decode()
     rubric = brief.settings.judge_text or ""
     messages = [

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ..agents.choice import absolute_agent, check_agent, is_program
 from ..effects.llm_endpoint import Endpoint
 from ..errors import UsageFault
 from ..prices import parse_price
@@ -22,6 +23,7 @@ from .headers import brings_a_key
 from .judge_setting import judge_values
 from .settings import (
     APIS,
+    CHAT,
     PROVIDER_SORTS,
     REASONING_EFFORTS,
     UNKNOWN_PRICE,
@@ -36,6 +38,8 @@ from .wire_options import LOCAL_MODEL, check_wire
 RUN_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 EVRUN_SETS = ("model", "messages", "tools", "stream", "n")
 """Fields of a request that say what is recorded, paid and read; nothing else may change them."""
+OWN_AGENT_DEFAULTS = {"max_turns": 250}
+"""An agent of one's own knows when it has done enough; this only ends one that does not."""
 LOCAL_DEFAULTS = {"concurrency": 2, "request_timeout": 600.0, "prompt_timeout": 1800.0}
 """The embedded model shares this machine's cores: fewer at a time and more patience, unless told."""
 
@@ -90,11 +94,15 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
     if options.skip_bad_rows:
         given["skip_bad_rows"] = True
     given |= absolute_paths(given)
+    if "agent" in given:
+        given["agent"] = absolute_agent(given["agent"])
     if options.dataset is not None:
         given["dataset"] = options.dataset_name or str(options.dataset)
     base = msgspec.to_builtins(recorded) if recorded is not None else _from_environment(environment)
     if recorded is None and given.get("model", base.get("model")) == LOCAL_MODEL:
         base = {**LOCAL_DEFAULTS, **base}
+    if recorded is None and given.get("agent", CHAT) != CHAT:
+        base = {**OWN_AGENT_DEFAULTS, **({"toolsets": []} if is_program(given["agent"]) else {}), **base}
     values = {"dataset": "", "model": "", **base, **_instead(given), **given}
     if values["model"] == LOCAL_MODEL:
         values["base_url"] = None
@@ -155,8 +163,7 @@ def _check(settings: Settings) -> None:
     check_template(settings)
     _check_endpoint(settings)
     check_wire(settings)
-    if settings.agent != "chat":
-        raise UsageFault(f"--agent {settings.agent}: only the built-in agent 'chat' is there in this version")
+    check_agent(settings)
 
 
 def _check_recordable(settings: Settings) -> None:

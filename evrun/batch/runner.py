@@ -9,11 +9,13 @@ from eventlog.events import PromptFailed, PromptStarted
 from eventlog.storage import Ticket
 from projections import RowSource, Views
 
+from ..agents.runner import Agent, AgentRunner
 from ..effects.clock import monotonic
 from .attempt import AttemptRunner
 from .brief import Brief
 from .briefs import Briefs
 from .decide import reason_to_supersede, superseded
+from .endpoint import prices_of
 from .sending import Services
 from .settings import Settings
 
@@ -25,7 +27,16 @@ GRACE_S = 30.0
 class BatchRunner:
     """Works on all open and pending units of a run until they are done or the run is told to end."""
 
-    def __init__(self, services: Services, settings: Settings, views: Views, rows: RowSource) -> None:
+    def __init__(
+        self,
+        services: Services,
+        settings: Settings,
+        views: Views,
+        rows: RowSource,
+        agent: Agent | None = None,
+    ) -> None:
+        self._agent = agent
+        self._price_of = prices_of(settings)
         self._s = services
         self._settings = settings
         self._briefs = Briefs(settings)
@@ -103,6 +114,16 @@ class BatchRunner:
     ) -> Ticket | None:
         """Work on an attempt; a row that wants a container must not run on the host instead."""
         refusal = await self._s.tools.refusal(brief.row)
+        if refusal is None and self._agent is not None:
+            return await AgentRunner(
+                self._s,
+                unit,
+                brief,
+                number=number,
+                started=started,
+                agent=self._agent,
+                price_of=self._price_of,
+            ).run()
         if refusal is None:
             return await AttemptRunner(self._s, unit, brief, started).run()
         failed = PromptFailed(

@@ -14,7 +14,7 @@ from ..effects.limiter import Limiter
 from ..effects.limiter_rates import Permit
 from ..journal import Journal
 from ..ledger import Order
-from ..loop import Caller, Done
+from ..loop import Caller, Done, Told
 from ..prices import Price
 from ..providers import Verdict
 from .control import Control, Ending
@@ -81,6 +81,12 @@ class Sender:
         """Seconds that the prompt has left."""
         return self.deadline - monotonic()
 
+    def another(self) -> "Sender":
+        """A sender for a request beside others: the same deadline, tries of its own."""
+        sender = Sender(self._s, self._unit, self._settings)
+        sender.deadline = self.deadline
+        return sender
+
     async def admit(self, body: bytes, bound: Bound, price: Price | None) -> Permit | Unsendable | None:
         """Wait until a request may be sent; null: it is not to be, because the run is ending.
 
@@ -110,12 +116,12 @@ class Sender:
         *,
         first: tuple[Event, ...],
         conclude: Conclude,
-        path: str | None = None,
+        told: Told | None = None,
     ) -> Done:
         """Send a request that was admitted, once, and record what came of it: as `Caller.complete`."""
         timeout_s = min(self._settings.request_timeout, self.left_s)
         done = await self._s.caller.complete(
-            order, body, bound, timeout_s=timeout_s, first=first, conclude=conclude, path=path
+            order, body, bound, timeout_s=timeout_s, first=first, conclude=conclude, told=told
         )
         self._s.limiter.settle(permit, *done.took)
         if done.over_bound is not None and self._s.budget.capped:

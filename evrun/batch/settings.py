@@ -12,6 +12,8 @@ REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max",
 UNKNOWN_PRICE = ("refuse", "allow")
 PROVIDER_SORTS = ("price", "throughput", "latency")
 APIS = ("openai", "anthropic")
+CHAT = "chat"
+"""The built-in agent."""
 UNKNOWN_TOOLS = ("discard", "keep")
 
 
@@ -35,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     system_prompt: str | None = None
     ephemeral_system_prompt: str | None = None
     prefill: list[dict[str, Any]] | None = None
-    agent: str = "chat"
+    agent: str = CHAT
     judge: str | None = None
     judge_text: str | None = None
     min_score: float | None = None

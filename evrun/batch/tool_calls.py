@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
-from eventlog.events import ToolFinished, ToolStarted
+from eventlog.events import Event, ToolFinished, ToolStarted
 from projections import Attempt, ToolCall, tool_succeeded
 
 from ..effects.clock import monotonic
@@ -35,6 +35,15 @@ class Rejected(msgspec.Struct, frozen=True):
 
     position: int
     problem: str
+
+
+class OwnCall(msgspec.Struct, frozen=True):
+    """A tool call of an own agent's code: its number in the attempt, and the digest of its arguments."""
+
+    number: int
+    name: str
+    arguments: dict[str, Any]
+    digest: bytes
 
 
 def prepare(call: ToolCall, position: int, brief: Brief, toolbox: Toolbox) -> Ready | Rejected:
@@ -109,6 +118,9 @@ class ToolRunner:
         await self._journal.record(
             ToolStarted(attempt.unit, attempt.attempt, turn, call.position, call.tool.name, digest)
         )
+        await self._act(attempt, turn, call, brief, timeout_s)
+
+    async def _act(self, attempt: Attempt, turn: int, call: Ready, brief: Brief, timeout_s: float) -> str:
         began = monotonic()
         try:
             context = await self._context(attempt, brief, timeout_s)
@@ -117,23 +129,45 @@ class ToolRunner:
         else:
             content = await run_tool(call.tool, call.arguments, context)
         took_ms = round((monotonic() - began) * 1000)
-        await self._finish(attempt, turn, call.position, content, took_ms)
+        return await self._finish(attempt, turn, call.position, content, took_ms)
+
+    async def call(
+        self,
+        attempt: Attempt,
+        own: OwnCall,
+        brief: Brief,
+        timeout_s: float,
+        first: tuple[Event, ...],
+    ) -> str:
+        """Run a tool for an own agent's code and give back its result.
+
+        `first` is recorded in one commit with its beginning.
+        """
+        text = msgspec.json.encode(own.arguments).decode()
+        ready = prepare(ToolCall("", own.name, text), own.number, brief, self._toolbox)
+        if isinstance(ready, Rejected):
+            return msgspec.json.encode({"error": ready.problem}).decode()
+        await self._journal.record(
+            *first, ToolStarted(attempt.unit, attempt.attempt, 0, own.number, own.name, own.digest)
+        )
+        return await self._act(attempt, 0, ready, brief, timeout_s)
 
     async def _reject(self, attempt: Attempt, turn: int, call: Rejected) -> None:
         content = msgspec.json.encode({"error": call.problem}).decode()
         await self._finish(attempt, turn, call.position, content, 0)
 
-    async def _finish(self, attempt: Attempt, turn: int, position: int, content: str, took_ms: int) -> None:
+    async def _finish(self, attempt: Attempt, turn: int, position: int, content: str, took_ms: int) -> str:
         clean = self._redactor.clean(content.encode("utf-8", "surrogatepass"))
         # Judged as it is recorded, so that a replay would judge it alike.
         success = tool_succeeded(clean.decode("utf-8", "replace"))
         await self._journal.record(
             ToolFinished(attempt.unit, attempt.attempt, turn, position, clean, success, took_ms)
         )
+        return clean.decode("utf-8", "surrogatepass")
 
     async def end(self, attempt: Attempt) -> None:
         """Nothing that an attempt's tools started may outlive it, even what left its process group."""
-        if any(turn.started for turn in attempt.turns):
+        if attempt.own is not None or any(turn.started for turn in attempt.turns):
             marker = f"{self._marker}/{self.directory(attempt.unit, attempt.attempt).name}"
             await anyio.to_thread.run_sync(kill_orphans, marker)
             await self._containers.end(marker)

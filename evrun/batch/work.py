@@ -12,6 +12,7 @@ from eventlog.events import Event, Recorded, RunFinished, SessionClosed, Setting
 from eventlog.storage import LogWriter
 from projections import RowSource, RunState, Views
 
+from ..agents.choice import open_agent
 from ..budget import Budget
 from ..effects.clock import monotonic
 from ..effects.containers import Containers
@@ -178,6 +179,7 @@ class Work:
         async with (
             open_client(settings, self._environment) as client,
             open_judging(settings, redactor) as judge,
+            open_agent(settings, self._marker, redactor, self._ui.note) as agent,
         ):
             self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
             self._ui.note(f"settings: {in_words(settings) or 'the defaults'}")
@@ -192,7 +194,7 @@ class Work:
                 budget,
                 judge,
             )
-            runner = BatchRunner(services, settings, views, RowSource(writer.reader()))
+            runner = BatchRunner(services, settings, views, RowSource(writer.reader()), agent)
             again = units_to_retry(views.state.batch, self._options)
             try:
                 await runner.run(again, lambda: self._ui.progress(views.state))

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -80,19 +81,20 @@ async def run_command(
     environment: Mapping[str, str],
     timeout_s: float,
     keep_bytes: int = 32_768,
+    stdin: bytes | None = None,
 ) -> Ended:
     """Run a command to its end or its deadline; afterwards its whole process group is dead.
 
-    Nothing is given on stdin; files it makes are private (umask 077); its output is kept at both ends,
-    `keep_bytes` each. Must be awaited on an asyncio loop.
+    `stdin` is what it can read there, nothing where it is null; files that it makes are private (umask 077);
+    its output is kept at both ends, `keep_bytes` each. Must be awaited on an asyncio loop.
 
     Raises:
         OSError: it could not be started (no such program or directory, arguments too long).
         ValueError: its arguments cannot be handed to a program (a NUL, a lone surrogate).
     """
     output = BoundedOutput(keep_bytes)
-    with _pipe() as (read_end, write_end):
-        process = _start(command, directory, environment, write_end)
+    with _pipe() as (read_end, write_end), _given(stdin) as given:
+        process = _start(command, directory, environment, write_end, given)
         with _reading(read_end, output):
             try:
                 with anyio.move_on_after(timeout_s) as deadline:
@@ -120,14 +122,26 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
+@contextmanager
+def _given(stdin: bytes | None) -> Iterator[int]:
+    """What a process reads: from a file without a name, which takes any amount and blocks nobody."""
+    if stdin is None:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(stdin)
+        file.seek(0)
+        yield file.fileno()
+
+
 def _start(
-    command: Sequence[str], directory: Path, environment: Mapping[str, str], output: int
+    command: Sequence[str], directory: Path, environment: Mapping[str, str], output: int, stdin: int
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - running what the model asked for is what this is for
         [*dies_with_us(), *command],
         cwd=directory,
         env=dict(environment),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=output,
         stderr=output,
         start_new_session=True,

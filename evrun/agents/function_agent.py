@@ -1,0 +1,103 @@
+"""An agent that is a Python function: `FILE.py:FUNCTION` or `MODULE:FUNCTION`."""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from projections import prompt_text
+
+from ..effects.foreign import in_a_task
+from ..errors import UsageFault
+from .calls import AgentCalls
+from .context import CallRefused, Context
+
+Function = Callable[[str, Context], Awaitable[Any]]
+_HINT = "for example --agent my_agent.py:agent, with: async def agent(prompt, ctx): …"
+
+
+class AgentEnd(NamedTuple):
+    """How an agent ended by itself: null where it did well, else the class of its failure and why."""
+
+    error_class: str | None = None
+    message: str = ""
+
+
+class FunctionAgent:
+    """Runs the user's function for an attempt."""
+
+    wants_a_fresh_directory = False
+    """What its tools have made belongs to results that are not made again."""
+
+    def __init__(self, function: Function, where: str) -> None:
+        self._function = function
+        self._where = where
+
+    async def run(self, calls: AgentCalls) -> AgentEnd:
+        """Call the function and say how it ended."""
+        prompt, context = prompt_text(calls.brief.row), Context(calls)
+        try:
+            await in_a_task(lambda: self._function(prompt, context))
+        except CallRefused as refusal:
+            return AgentEnd("agent_refused", f"{self._where}: {refusal}")
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is this prompt's end and not the run's)
+            return AgentEnd("agent_crashed", f"{_place(error)}{type(error).__name__}: {error}")
+        return AgentEnd()
+
+
+@cache
+def load_function(spec: str) -> FunctionAgent:
+    """The function that an agent's setting names.
+
+    Raises:
+        UsageFault: no such file, module or function; it cannot be run; it is not async; with what to do.
+    """
+    home, _, name = spec.rpartition(":")
+    module = _module(home, spec)
+    function = getattr(module, name, None)
+    if function is None or not callable(function):
+        found = [key for key, value in vars(module).items() if inspect.iscoroutinefunction(value)]
+        there = f"it has the async functions {', '.join(found)}" if found else _HINT
+        raise UsageFault(f"--agent {spec}: there is no function {name!r}", hint=there)
+    if not inspect.iscoroutinefunction(function):
+        raise UsageFault(f"--agent {spec}: {name} is not an async function", hint=_HINT)
+    return FunctionAgent(function, spec)
+
+
+def _module(home: str, spec: str) -> ModuleType:
+    if home.endswith(".py") and not Path(home).is_file():
+        raise UsageFault(f"--agent {spec}: there is no file {home}", hint=_HINT)
+    try:
+        if not home.endswith(".py"):
+            return importlib.import_module(home)
+        path = Path(home)
+        found = importlib.util.spec_from_file_location(f"evrun_agent_{path.stem}", path.absolute())
+        assert found is not None
+        assert found.loader is not None
+        module = importlib.util.module_from_spec(found)
+        # Its dataclasses and type hints look it up there; its neighbours can be imported by it.
+        sys.modules[found.name] = module
+        if str(path.absolute().parent) not in sys.path:
+            sys.path.append(str(path.absolute().parent))
+        found.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UsageFault(
+            f"--agent {spec}: {_place(error)}{type(error).__name__}: {error}",
+            hint="mend it, then do this again",
+        ) from error
+    return module
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's code something went wrong: the last line of it that took part."""
+    own = str(Path(__file__).parent.parent)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((own, "<frozen")):
+            return f"{Path(frame.filename).name}, line {frame.lineno}: "
+    return ""
