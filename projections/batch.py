@@ -56,9 +56,10 @@ class BatchState(RunFacts):
 
     `units` are in the order of planning; `open` holds the attempts that have begun and not ended. `counts`
     are by outcome, and ``total`` is all of them but the withdrawn. `complete_batches` is how many `batches`
-    there were when the plan was complete last. `own_fields` says what the rows
-    bring along. `kept` sums up the kept trajectories. `filtered_by_reason` and `failed_by_class` count units.
-    `superseded_attempts` counts the attempts that no longer stand for their unit; what they cost is in
+    there were when the plan was complete last. `own_fields` says what the rows bring along. `scores` are what
+    the judge gave to units, `unknown_tools` the units that called a tool which was not offered, both for the
+    newest attempts. `kept` sums up the kept trajectories. `filtered_by_reason` and `failed_by_class` count
+    units. `superseded_attempts` counts the attempts that no longer stand for their unit; what they cost is in
     `superseded_nano_usd`. `other_nano_usd` is what calls cost that belong to no planned unit. `unexplained`
     counts events that do not fit what was recorded before them; they change nothing, and the audit shows
     them.
@@ -74,6 +75,8 @@ class BatchState(RunFacts):
         self.open: dict[str, Attempt] = {}
         self.counts: dict[str, int] = {"total": 0, **dict.fromkeys(OUTCOMES, 0)}
         self.own_fields = OwnFields()
+        self.scores: dict[str, float] = {}
+        self.unknown_tools: set[str] = set()
         self.kept = Tally()
         self.filtered_by_reason: Counter[str] = Counter()
         self.failed_by_class: Counter[str] = Counter()
@@ -180,7 +183,8 @@ class BatchState(RunFacts):
         self._move(unit, OPEN)
         unit.attempt = event.attempt
         unit.boundary = 0
-        unit.score, unit.unknown_tool = None, False
+        self.scores.pop(event.unit, None)
+        self.unknown_tools.discard(event.unit)
         self.open[event.unit] = Attempt.start(event, record.time_ns, record.session)
         self.finished_ns = None
 
@@ -252,7 +256,7 @@ class BatchState(RunFacts):
             self.unexplained += 1
             return
         attempt.judged(event)
-        unit.score = event.score
+        self.scores[event.unit] = event.score
 
     def _completed(self, record: Recorded, event: TrajectoryCompleted) -> None:
         self._note_unknown(event)
@@ -268,7 +272,7 @@ class BatchState(RunFacts):
         if attempt is not None and unknown_calls(
             attempt, event.counts, offered(attempt.toolsets, self.toolsets)
         ):
-            self.units[event.unit].unknown_tool = True
+            self.unknown_tools.add(event.unit)
 
     def _failed(self, record: Recorded, event: PromptFailed) -> None:
         self._ended(record, event, FAILED, event.error_class)

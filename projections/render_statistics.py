@@ -101,8 +101,7 @@ def _reasoning(kept: Tally) -> dict[str, int]:
 
 def _scores(batch: BatchState) -> dict[str, Any]:
     """What the judge gave to trajectories, kept or set aside; null where it gave nothing."""
-    ended = [unit for unit in batch.units.values() if unit.outcome in {KEPT, DISCARDED}]
-    scores = [unit.score for unit in ended if unit.score is not None]
+    scores = [score for name, score in batch.scores.items() if batch.units[name].outcome in {KEPT, DISCARDED}]
     mean = round(math.fsum(scores) / len(scores), 6) if scores else None
     return {
         "judged": len(scores),

@@ -25,8 +25,6 @@ class Unit(msgspec.Struct, gc=False):
     is the newest one (0: none yet), `boundary` the sequence of the event that ended it (0: none did).
     `settled_nano_usd` is what the newest attempt cost so far, `earlier_nano_usd` what superseded ones did.
     `reason` is why it was discarded, or the class of its failure, else null. `gone`: its row was withdrawn.
-    `score` is what the judge gave its newest attempt, null where none did; `unknown_tool` whether that called
-    a tool that it was not offered.
     """
 
     index: int
@@ -41,8 +39,6 @@ class Unit(msgspec.Struct, gc=False):
     earlier_nano_usd: int = 0
     reason: str | None = None
     gone: bool = False
-    score: float | None = None
-    unknown_tool: bool = False
 
     @property
     def all_nano_usd(self) -> int:

@@ -268,7 +268,7 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
             continue
         boundary = decode_event(reader.read_one(unit.boundary).payload)
         if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
-            facts = Facts(boundary.counts, unit.unknown_tool, unit.score)
+            facts = Facts(boundary.counts, name in batch.unknown_tools, batch.scores.get(name))
             event = rejudge(name, rules, facts, unit.reason)
             if event is not None:
                 event = rejudge(name, rules_of(settings, rows.row_of(unit)), facts, unit.reason)
