@@ -25,13 +25,17 @@ def as_json(value: Any) -> None:
 
 
 def line(text: str) -> None:
-    """One line on stdout.
+    """One line on stdout; characters that its encoding does not have are written as escapes.
 
     Raises:
         ReaderGone: nobody reads stdout any more.
     """
     with _pipe(sys.stdout) as stream:
-        stream.write(f"{text}\n")
+        try:
+            stream.write(f"{text}\n")
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
 
 
 def flush() -> None:

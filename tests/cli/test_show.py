@@ -226,6 +226,15 @@ def test_a_terminal_gets_colours_and_wrapped_lines(tmp_path):
     assert max(len(line) for line in drawn.splitlines() if "word" in line) <= 100
 
 
+def test_characters_that_stdout_does_not_have_are_escaped(tmp_path):
+    """A locale of another age shows less, and the command does not fail."""
+    row = PlannedRow(CONTENTS[0], 1, 0, 1, '{"prompt": "na\u00efve \u2192 \U0001f600"}'.encode())
+    tell(tmp_path / "data/r", [opening()[0], [PromptsPlanned([row], complete=True)]])
+    said = evrun_process("show", "r", "0", cwd=tmp_path, environment={"PYTHONIOENCODING": "ascii"})
+    assert (said.code, said.err) == (0, "")
+    assert "\n  na\\xefve \\u2192 \\U0001f600\n" in said.out
+
+
 def on_a_terminal(*arguments, cwd):
     """What a command prints on a terminal of 100 columns."""
     ours, theirs = pty.openpty()
