@@ -280,8 +280,10 @@ class BatchState(RunFacts):
     def _imported(self, record: Recorded, event: TrajectoryImported) -> None:
         if event.outcome not in ENDED:
             self.unexplained += 1
-        elif self._ended(record, event, event.outcome, event.reason) and event.outcome == KEPT:
-            self.kept.add(event.counts)
+        elif self._ended(record, event, event.outcome, event.reason):
+            self.tools |= event.counts.tools.keys()
+            if event.outcome == KEPT:
+                self.kept.add(event.counts)
 
     def _ended(self, record: Recorded, event: _Boundary, outcome: str, reason: str | None) -> bool:
         unit = self.units.get(event.unit)

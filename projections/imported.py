@@ -10,16 +10,13 @@ import msgspec
 
 from eventlog.events import Counts, TrajectoryImported
 
-from .jsontext import json_line, loads_lenient
-from .render_rows import NO_COUNTS, Place
+from .jsontext import json_line
+from .own_fields import in_form, own_fields, row_object
+from .render_rows import NO_COUNTS, Frame, Place
 from .units import DISCARDED, FAILED, Unit
 
-GIVEN_ON = ("completed", "partial", "api_calls", "toolsets_used", "tool_stats", "tool_error_counts")
-"""Fields of an imported row that are the same fields of ours; `conversations` and `metadata` are too."""
-_HAVE_A_PLACE = frozenset(
-    {"prompt_index", "conversations", "messages", "metadata", "discarded", "failed", "prompt", *GIVEN_ON}
-)
-_EMPTY: dict[str, Any] = {"toolsets_used": [], "tool_stats": {}, "tool_error_counts": {}}
+GIVEN_ON = ("completed", "partial", "api_calls", "toolsets_used")
+"""Fields of an imported row that are the same fields of ours; so are its conversation and its tools."""
 _THOUGHT = re.compile(r"<think>\s*(?!</think>)\S")
 _TOO_MANY = 1 << 53
 _NO_USAGE = {
@@ -30,26 +27,24 @@ _NO_USAGE = {
 }
 
 
-def imported_row(place: Place, event: TrajectoryImported, unit: Unit) -> bytes:
+def imported_row(frame: Frame, place: Place, event: TrajectoryImported, unit: Unit) -> bytes:
     """The unit's line in `batch_<n>.jsonl`, `discarded.jsonl` or `failed.jsonl`."""
     given, exact = _read(event.row)
+    stats, errors = frame.tool_stats(NO_COUNTS)
     fields: dict[str, Any] = {
         "prompt_index": place.index,
         "conversations": exact.get("conversations", _asked(place, given)),
-        "metadata": _metadata(place, given),
-        **{name: exact.get(name, _EMPTY.get(name)) for name in GIVEN_ON},
+        "metadata": _metadata(frame, place, given),
+        **{name: exact.get(name, [] if name == "toolsets_used" else None) for name in GIVEN_ON},
+        "tool_stats": _tools("tool_stats", given, exact, stats),
+        "tool_error_counts": _tools("tool_error_counts", given, exact, errors),
         "prompt_id": place.unit.removeprefix("prompt:").rpartition(".")[0],
         "sample": place.sample,
         "attempt": event.attempt,
         "usage": _NO_USAGE,
-        "cost_usd": None,
-        "duration_s": None,
-        "finish_reason": None,
-        "score": None,
-        "escaped": None,
-        "feedback": None,
-        "settings": None,
-        "unknown_tool_calls": None,
+        **dict.fromkeys(("cost_usd", "duration_s", "finish_reason", "score")),
+        "escaped": False,
+        **dict.fromkeys(("feedback", "settings", "unknown_tool_calls")),
     }
     if unit.outcome == DISCARDED:
         fields["reason"] = unit.reason
@@ -60,14 +55,17 @@ def imported_row(place: Place, event: TrajectoryImported, unit: Unit) -> bytes:
 
 
 def imported_counts(row: dict[str, Any]) -> Counts:
-    """What an imported trajectory adds to the statistics, as far as its row says."""
+    """What an imported trajectory adds to the statistics, as far as its row says.
+
+    Tools that it names and did not call are there too: they are tools of its run.
+    """
     stats, turns = row.get("tool_stats"), row.get("conversations")
     said = [turn.get("value") for turn in turns if _is_answer(turn)] if isinstance(turns, list) else []
     reasoned = sum(isinstance(value, str) and _THOUGHT.search(value) is not None for value in said)
     tools = {
-        str(name): numbers
+        name: _numbers(given)
         for name, given in (stats.items() if isinstance(stats, dict) else ())
-        if isinstance(given, dict) and any(numbers := _numbers(given))
+        if isinstance(given, dict)
     }
     calls = _count(row.get("api_calls"))
     return Counts(calls, reasoned, len(said) - reasoned, None, tools) if row else NO_COUNTS
@@ -87,7 +85,7 @@ def imported_prompt(row: dict[str, Any]) -> str | None:
 
 def _read(row: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     """The row's values, and the same with each value's own text where that can stand in a view as it is."""
-    given = _object(row)
+    given = row_object(row)
     if b"\\u" in row:
         # An escape may be half a character, which only reading it can tell.
         return given, given
@@ -98,31 +96,31 @@ def _read(row: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         return given, given
 
 
-def _object(row: bytes) -> dict[str, Any]:
-    try:
-        value = loads_lenient(row)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _asked(place: Place, given: dict[str, Any]) -> list[dict[str, Any]]:
     """The only turn that is known where the conversation is lost."""
-    prompt = imported_prompt(given) or imported_prompt(_object(place.row))
+    prompt = imported_prompt(given) or imported_prompt(row_object(place.row))
     return [] if prompt is None else [{"from": "human", "value": prompt}]
 
 
-def _metadata(place: Place, given: dict[str, Any]) -> dict[str, Any]:
-    """`batch_num` is ours, the rest as it was; then the planned row's fields and those without a place."""
-    there, planned = given.get("metadata"), _object(place.row)
+def _metadata(frame: Frame, place: Place, given: dict[str, Any]) -> dict[str, Any]:
+    """`batch_num` is ours, model and time are the row's, and the planned row has fields of its own."""
+    there = given.get("metadata")
     known = there if isinstance(there, dict) else {}
-    metadata = {"batch_num": place.batch, "timestamp": known.get("timestamp"), "model": known.get("model")}
-    own = planned.get("metadata")
-    for fields in (known, planned, own if isinstance(own, dict) else {}, given):
-        for name, value in fields.items():
-            if name not in metadata and name not in _HAVE_A_PLACE:
-                metadata[name] = value
-    return metadata
+    own = own_fields(row_object(place.row), frame.template)
+    return {
+        "batch_num": place.batch,
+        "timestamp": known.get("timestamp"),
+        "model": known.get("model"),
+        **in_form(own, frame.own),
+    }
+
+
+def _tools(name: str, given: dict[str, Any], exact: dict[str, Any], nothing: dict[str, Any]) -> Any:
+    """What a row says of its tools; with the other tools of the run where it does not know them all."""
+    found = given.get(name)
+    if not isinstance(found, dict):
+        return None
+    return exact[name] if nothing.keys() <= found.keys() else nothing | found
 
 
 def _is_answer(turn: object) -> bool:

@@ -56,6 +56,8 @@ class RowStream:
         """Fold one record; the rows of the unit that it ends, if it ends one."""
         event = record.event
         kind = type(event)
+        if kind is TrajectoryImported:
+            self._widen(event)  # type: ignore[arg-type]  # likewise
         if kind in _BOUNDARIES:
             return self._end(record, event)  # type: ignore[arg-type]  # the set says what it is
         if kind in _REVISIONS:
@@ -66,6 +68,13 @@ class RowStream:
             return []
         self.state.apply(record)
         return []
+
+    def _widen(self, event: TrajectoryImported) -> None:
+        """A row from elsewhere may be the first to name a tool: from there on all rows have it."""
+        batch = self.state.batch
+        if self._final is None and not batch.tools.issuperset(event.counts.tools):
+            self._frame = None
+            self.stale |= {file for unit in batch.units.values() if (file := row_file(unit)) is not None}
 
     def _reshape(self, record: Recorded) -> None:
         """What all rows have may be more from here on: then all that there are change."""
@@ -99,7 +108,7 @@ class RowStream:
             batch = self.state.batch
             self._frame = Frame(batch.settings, batch.toolsets, shape_of(self._final or batch))
         if isinstance(event, TrajectoryImported):
-            return imported_row(place, event, unit)
+            return imported_row(self._frame, place, event, unit)
         if isinstance(event, PromptFailed):
             return failed_row(self._frame, place, attempt, event)
         if attempt is None:

@@ -5,14 +5,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cli.fire_flags import plain_switches
 from evrun.errors import UsageFault
+from tests.e2e.reading import load
 from tests.endpoint.client import running_endpoint
-from tests.runs import Ended, environment, evrun, rows_of, write_prompts
+from tests.runs import Ended, evrun, rows_of, write_prompts
 
 FIRST = "--dataset_file=data/prompts.jsonl --batch_size=10 --run_name=my_first_run --num_workers=4"
 PROMPTS = [f"prompt {number}" for number in range(23)]
@@ -163,27 +163,6 @@ def test_a_key_on_the_command_line_is_refused_and_distributions_are_listed(tmp_p
     assert (refused.code, "--api-key-env" in refused.stderr, "sk-secret" in str(refused)) == (2, True, False)
     listed = evrun("run", "--list_distributions", cwd=tmp_path)
     assert (listed.code, "terminal_only" in listed.stdout) == (0, True)
-
-
-LOAD = """
-import json, sys
-from datasets import load_dataset
-loaded = load_dataset("json", data_files=sys.argv[1], split="train")
-print(json.dumps([loaded.num_rows, sorted(loaded.features), sorted(loaded["prompt_index"])]))
-"""
-
-
-def load(tmp_path: Path, path: Path) -> Any:
-    """What Hugging Face's `datasets` makes of a file, without network and with a cache of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(path)],
-        env=environment(HF_DATASETS_OFFLINE="1", HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "hf")),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_datasets_loads_the_trajectories_with_one_schema(tmp_path: Path) -> None:

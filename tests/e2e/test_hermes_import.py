@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import Said, evrun
+from tests.e2e.reading import load
 from tests.endpoint.client import running_endpoint
 from tests.hermes import MODEL, contents, line, row, tombstone, write
 from tests.runs import Ended, rows_of, views_of, write_prompts
@@ -270,3 +271,27 @@ def test_a_model_that_no_row_names_is_asked_of_the_endpoint(tmp_path: Path) -> N
     ended, asked = resume(tmp_path)
     assert (ended.code, asked) == (0, [P[1]])
     assert [item["metadata"]["model"] for item in kept(tmp_path)] == [None, "test-model"]
+
+
+def test_imported_rows_and_ours_have_one_schema(tmp_path: Path) -> None:
+    """Gone on with, with tools of ours: every row has every tool and every field; imported numbers stay."""
+    write(tmp_path / "old", {"batch_0.jsonl": [row(0, P[0]), tombstone(1, P[1])]})
+    rows = [{"prompt": P[0], "level": 1}, {"prompt": P[1], "level": "hard"}, {"prompt": P[2], "tags": []}]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(item) + "\n" for item in rows))
+    assert take_in(tmp_path, "--dataset", "d.jsonl").code == 0
+    call = {"tool_calls": [{"name": "list_files", "arguments": {}}]}
+    with running_endpoint(rules=[{"match": {"turn": 1}, "then": call}]) as endpoint:
+        ended = evrun_process(
+            "run", "--run-name", "r", "--resume", "--base-url", endpoint.base_url, "--toolsets", "file",
+            cwd=tmp_path,
+        )  # fmt: skip
+    assert ended.code == 0, ended
+    assert evrun("replay", "r", "--check", cwd=tmp_path).code == 0
+    first, second = kept(tmp_path)
+    for place in ("tool_stats", "tool_error_counts", "metadata", "usage"):
+        assert set(first[place]) == set(second[place])
+    assert list(first) == list(second)
+    assert first["tool_stats"] | row(0, P[0])["tool_stats"] == first["tool_stats"]
+    assert second["tool_stats"]["list_files"]["count"] == 1
+    loaded = load(tmp_path, tmp_path / "data/r/trajectories.jsonl")
+    assert loaded == [2, sorted(first), [0, 2]]
