@@ -79,7 +79,7 @@ def test_a_cap_in_the_middle_pauses_and_a_raised_one_finishes(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", AGENTS)
 def test_another_code_than_before_is_one_clear_event_and_a_new_attempt(kind, tmp_path):
-    """Changed while it was interrupted: what was recorded is given up whole, and nothing of it is mixed in."""
+    """Changed while it was interrupted: what was recorded is given up whole; nothing of it is mixed in."""
     with running_endpoint(rules=[hang(contains="p: turn 3")]) as endpoint:
         case = case_with(tmp_path, endpoint, kind)
         case.write("p")
@@ -142,7 +142,7 @@ ENDS = {
     ),
     "it asks nothing": ("async def agent(prompt, ctx):\n    pass", ["no_answer", "without an answer"]),
     "it never ends": (
-        "import asyncio\nasync def agent(prompt, ctx):\n    await ctx.complete([])\n    await asyncio.sleep(999)",
+        "import asyncio\nasync def agent(p, ctx):\n    await ctx.complete([])\n    await asyncio.sleep(999)",
         ["prompt_timeout", "--prompt-timeout"],
     ),
 }
