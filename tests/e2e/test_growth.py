@@ -11,12 +11,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from eventlog.events import ModelAnswered, ToolFinished, decode_event
 from eventlog.storage import LogReader
 from tests.e2e.case import Case
 from tests.endpoint.client import running_endpoint
 from tests.runs import environment
 
+pytestmark = pytest.mark.timeout(3600)  # at full size the loopback endpoint alone takes minutes
 ROWS = int(os.environ.get("EVRUN_ROWS", "500"))
 CELL_MB = int(os.environ.get("EVRUN_CELL_MB", "12"))
 ROW_BYTES = 100_000
