@@ -94,11 +94,14 @@ def as_chat(body: bytes) -> bytes:
     asked = json.loads(body)
     given = asked["input"]
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    messages = [
-        {"role": "assistant"} if item.get("type") == "function_call" else item
-        for item in items
-        if item.get("type") != "function_call_output"
-    ]
+    messages: list[dict[str, Any]] = []
+    for item in items:
+        if item.get("role") in ("user", "system"):
+            messages.append(item)
+        elif item.get("type") == "function_call_output":
+            messages.append({"role": "tool", "content": item["output"]})
+        elif not messages or messages[-1]["role"] != "assistant":
+            messages.append({"role": "assistant"})
     return json.dumps({"model": asked["model"], "messages": messages}).encode()
 
 
