@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from eventlog.events import (
     AttemptSuperseded,
@@ -10,6 +13,7 @@ from eventlog.events import (
     BudgetReleased,
     Counts,
     Event,
+    PromptsPlanned,
     PromptsWithdrawn,
     RunFinished,
     SessionClosed,
@@ -19,10 +23,12 @@ from eventlog.events import (
     SpendInDoubt,
     ToolFinished,
     ToolStarted,
+    TrajectoryJudged,
     TrajectoryRestored,
 )
 
 from .histories import (
+    TOOLS,
     answered,
     begun,
     call_failed,
@@ -38,6 +44,9 @@ from .histories import (
 
 if TYPE_CHECKING:
     from random import Random
+
+
+MORE = [{"name": "listen", "description": "Listen.", "parameters": {"type": "object"}}]
 
 
 class History:
@@ -73,6 +82,7 @@ class History:
             + [self._end] * 4
             + [self._supersede, self._restore, self._restore, self._crash, self._resume, self._correct]
             + [self._withdraw, self._judge, self._budget, self._settings, self._finish]
+            + [self._ask_judge, self._ask_judge, self._grow]
         )
         self.random.choice(ways)()
 
@@ -151,7 +161,11 @@ class History:
             event = end(unit, attempt, tools=tools, reasoning_tokens=tokens)
             self.counted[unit] = event.counts
         self.outcome[unit] = end.__name__
-        self._commit(event)
+        if end is not failed and self.random.random() < 0.5:
+            score = self.random.choice([0.0, 0.25, -1.5])
+            self._commit(TrajectoryJudged(unit, attempt, score, "so \u2028 so", b"judge", None), event)
+        else:
+            self._commit(event)
 
     def _supersede(self) -> None:
         unit = self._pick("open")
@@ -206,12 +220,35 @@ class History:
             self._commit(reserve(call, unit, self.attempts[unit], role="judge"))
             self._commit(spent(call, 9), answered(call, "8 of 10"))
 
+    def _ask_judge(self) -> None:
+        """The judge of an open attempt is asked, and answers, or is cut off."""
+        unit = self._pick("open")
+        if unit is not None and unit not in self.waiting:
+            call = self._call()
+            self._commit(reserve(call, unit, self.attempts[unit], role="judge"))
+            if self.random.random() < 0.7:
+                self._commit(spent(call, 9), answered(call, "no score"))
+            else:
+                self._commit(BudgetReleased(call, "refused"), call_failed(call))
+
+    def _grow(self) -> None:
+        """A row comes in later, perhaps with a field of its own that no row had, or of another kind."""
+        index = len(self.outcome)
+        own = self.random.choice([{}, {"id": index}, {"id": "text"}, {f"f{index % 3}": [index]}])
+        event = planned(1, first=index)
+        row = json.dumps({"prompt": f"question {index}"} | own).encode()
+        rows = [msgspec.structs.replace(event.rows[0], row=row)]
+        self.attempts[name_of(index)] = 0
+        self.outcome[name_of(index)] = "pending"
+        self._commit(PromptsPlanned(rows, complete=True))
+
     def _budget(self) -> None:
         now = self.random.choice([{}, {"usd": 10**12}, {"usd": 10**12, "calls": 10**6}])
         self._commit(BudgetChanged({}, now))
 
     def _settings(self) -> None:
-        self._commit(SettingsChanged({"model": ("m", self.random.choice(["m", "n"]))}, None))
+        tools = self.random.choice([None, None, {"eyes": TOOLS}, {"eyes": TOOLS, "more": MORE}])
+        self._commit(SettingsChanged({"model": ("m", self.random.choice(["m", "n"]))}, tools))
 
     def _finish(self) -> None:
         if not self._pick("open", "pending"):
