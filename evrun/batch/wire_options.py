@@ -12,6 +12,7 @@ from .settings import Settings
 
 LOCAL_MODEL = "local"
 ROUTING = ("providers_allowed", "providers_ignored", "providers_order", "provider_sort")
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 LOWEST_THINKING_TOP_P = 0.95
 _DEFINED = frozenset({"text", "json_object", "json_schema"})
 
@@ -125,6 +126,10 @@ def _in_anthropics_dialect(settings: Settings) -> Iterator[Refusal]:
         )
     if "system" in extra:
         yield Refusal("--extra-body system: evrun sets this itself", "give --system-prompt")
+    for message in settings.prefill or []:
+        if message["role"] not in ROLES:
+            found = f"--prefill-messages-file: unknown role {message['role']!r}"
+            yield Refusal(found, f"expected one of {', '.join(ROLES)} with --api anthropic")
     yield from _no_routing(settings, "Anthropic's dialect")
     yield from _thinking(settings, extra)
 
