@@ -59,6 +59,22 @@ def test_what_is_planned_of_a_table_is_its_rows_as_json(tmp_path_factory, rows):
         assert planned == [row for row in rows if row["prompt"].strip()]
 
 
+def test_rows_without_a_prompt_are_scanned_and_planned_under_their_template(tmp_path):
+    """By the field that it names: a repeat is one, and what is carried along makes no difference."""
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(f'{{"q": "{q}", "id": {n}}}\n' for n, q in enumerate("aba")), encoding="utf-8")
+    template = "Why {q}?"
+    scanned = scan(read_dataset(path, Terms(template=template)), None, template)
+    (a, one), (b, only), (again, two) = scanned.identities
+    assert (a == again, a != b, one, only, two) == (True, True, 1, 1, 2)
+    events = list(plan(read_dataset(path, Terms(template=template)), scanned, None, Numbering(0, 1, 0, 2), 1))
+    assert [(row.content, row.index, row.batch) for row in events[0].rows] == [
+        (a, 0, 1),
+        (b, 1, 1),
+        (a, 2, 2),
+    ]
+
+
 def test_a_dataset_without_prompts_is_told_about_templates(tmp_path):
     """Where that may be what is missing, and only there."""
     with pytest.raises(DatasetFault) as caught:

@@ -130,7 +130,9 @@ def test_rows_come_in_portions(tmp_path):
     """A file of one row group with 64 MB of text never has more than a part of it in Arrow's memory."""
     prompts = [f"{n} " + f"{n}" * 100_000 for n in range(100, 300)]
     path = tmp_path / "d.parquet"
-    pq.write_table(pa.table({"prompt": prompts}), path, use_dictionary=False, write_batch_size=8)
+    pq.write_table(
+        pa.table({"prompt": prompts}), path, use_dictionary=False, write_batch_size=8, compression="none"
+    )
     whole = sum(map(len, prompts))
     del prompts
     most = 0
