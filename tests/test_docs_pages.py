@@ -14,6 +14,7 @@ from tests.runs import ROOT, rows_of
 PAGES = [page for page in sorted(ROOT.glob("docs/*.md")) if "\n<!-- runs -->\n" in page.read_text("utf-8")]
 
 
+@pytest.mark.timeout(300)  # many commands one after the other, on a machine that may be busy with others
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     """Every marked command of the page, in its order, in one directory, against one endpoint."""
