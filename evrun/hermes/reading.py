@@ -50,9 +50,9 @@ class Found(msgspec.Struct, gc=False):
     trimmed: bytes
 
     @property
-    def key(self) -> tuple[int | None, bytes]:
-        """Two lines with the same key are about the same prompt."""
-        return self.index, self.trimmed
+    def key(self) -> tuple[int, int, bytes]:
+        """Two lines with the same key are about the same prompt; one without an index has its own."""
+        return (-1, self.index, self.trimmed) if self.index is not None else (self.source, self.line, b"")
 
 
 def digest(data: bytes) -> bytes:

@@ -98,7 +98,7 @@ class _Seen:
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
         self._digests: set[bytes] = set()
-        self._by_key: dict[tuple[int | None, bytes], int] = {}
+        self._by_key: dict[tuple[int, int, bytes], int] = {}
 
     def read(self, name: str, batch: int | None) -> None:
         """Read a file: batch files first, then the file that they were merged into."""

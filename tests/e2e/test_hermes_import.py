@@ -196,6 +196,17 @@ def test_rows_that_are_there_twice_are_taken_once_and_equal_prompts_each(tmp_pat
     assert resume(tmp_path, "--retry-failed")[1] == [P[3]]
 
 
+def test_rows_without_an_index_are_each_taken(tmp_path: Path) -> None:
+    """Other runners of the family write none: equal prompts are then told apart by their answers alone."""
+    bare = [
+        {name: value for name, value in row(0, P[0], api_calls=n).items() if name != "prompt_index"}
+        for n in (1, 2)
+    ]
+    write(tmp_path / "old", {"batch_0.jsonl": [*bare, row(5, P[1])]})
+    assert take_in(tmp_path).code == 0
+    assert [(item["prompt_index"], item["api_calls"]) for item in kept(tmp_path)] == [(6, 1), (7, 2), (5, 2)]
+
+
 def test_rows_with_an_image_or_fields_of_their_own_are_found_by_their_prompt(tmp_path: Path) -> None:
     """Hermes's rows do not say what else the dataset's row held; given the dataset, that is known again."""
     write(tmp_path / "old", {"batch_0.jsonl": [row(1, P[1]), row(0, P[0])]})
