@@ -1,5 +1,6 @@
 """`evrun stop RUN`: end the process that works on a run, in order or at once."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +40,8 @@ def stop_command(
     """
     if now and no_wait:
         raise UsageFault("--now and --no-wait contradict each other", "--now looks whether it has left")
+    if math.isnan(timeout):
+        raise UsageFault("--timeout nan: expected seconds, such as 60")
     directory = find_run(run, output_dir)
     done = stop_holder(log_of(directory), now=now, timeout_s=None if no_wait else timeout)
     stands = entry(directory)

@@ -7,6 +7,7 @@ import pytest
 
 from eventlog.storage import LogReader
 from projections import RunState, rebuild, statistics
+from tests.cli.shell import evrun
 from tests.cli.story import finished, tell
 from tests.pages import PageFault, agrees, run_page, steps_of
 from tests.runs import ROOT, rows_of
@@ -120,11 +121,15 @@ def test_the_page_of_statistics_names_every_number_and_every_advice() -> None:
 
 
 def test_the_page_of_results_names_every_field_of_a_row(tmp_path: Path) -> None:
-    """In every kind of file."""
+    """In every kind of file, and of what the commands print for scripts."""
     page = (ROOT / "docs/reading-results.md").read_text("utf-8")
     run = tell(tmp_path / "r", finished())
     with LogReader.open(run / "log") as reader:
         rebuild(reader, run, reader.end.sequence)
     rows = [rows_of(run / name)[0] for name in ("batch_1.jsonl", "discarded.jsonl", "failed.jsonl")]
     fields = {field for row in rows for field in row}
+    fields |= set(evrun("show", "r", "0", "--output-dir", ".", "--json", cwd=tmp_path).json)
+    fields |= set(evrun("stop", "r", "--output-dir", ".", "--json", cwd=tmp_path).json)
+    listed = evrun("list", "--output-dir", ".", "--json", cwd=tmp_path).json
+    fields |= set(listed) | set(listed["runs"][0])
     assert [field for field in fields if f"`{field}`" not in page] == []

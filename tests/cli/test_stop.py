@@ -147,3 +147,4 @@ def test_contradictions_and_strangers_are_exit_2(done, tmp_path):
     """`--now` has to look whether the process has left; a run that is not there cannot be stopped."""
     assert evrun("stop", "done", "--now", "--no-wait", cwd=tmp_path).code == 2
     assert evrun("stop", "gone", cwd=tmp_path).code == 2
+    assert evrun("stop", "done", "--timeout", "nan", cwd=tmp_path).code == 2
