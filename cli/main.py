@@ -26,6 +26,8 @@ COMMANDS = {
     "show": "Show one prompt from beginning to end, to be read.",
     "audit": "Show what a run cost, settled and in doubt, and the checks.",
     "events": "List the events of a run's log, or follow them.",
+    "export": "Write a run's rows as parquet, JSONL, CSV, or for training.",
+    "project": "Run a fold of your own over a run's events.",
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",
     "compact": "Compress the log of a run that nobody works on.",

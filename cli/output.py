@@ -38,6 +38,21 @@ def line(text: str) -> None:
             stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
 
 
+def pieces(data: Iterable[bytes]) -> None:
+    """Bytes on stdout exactly as they are, but for a line end where the last line has none.
+
+    Raises:
+        ReaderGone: nobody reads stdout any more.
+    """
+    with _pipe(sys.stdout) as stream:
+        last = b"\n"
+        for piece in data:
+            last = piece or last
+            _write(stream, piece)
+        if not last.endswith(b"\n"):
+            _write(stream, b"\n")
+
+
 def flush() -> None:
     """Hand over what was printed so far, so that a follower sees it.
 
@@ -227,6 +242,15 @@ def _numeric(cells: list[list[str]]) -> list[bool]:
 
 def _is_number(cell: str) -> bool:
     return cell.removesuffix(" %").replace(".", "", 1).isdigit()
+
+
+def _write(stream: TextIO, data: bytes) -> None:
+    binary = getattr(stream, "buffer", None)
+    if binary is None:
+        stream.write(data.decode("utf-8", "replace"))
+    else:
+        stream.flush()
+        binary.write(data)
 
 
 @contextlib.contextmanager

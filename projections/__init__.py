@@ -11,15 +11,22 @@ from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
 from .counts import count_attempt, unknown_calls
 from .exchanges import Exchange, Exchanges, Request, ToolUse, tell
+from .export_openai import openai_line
+from .export_rows import Best, ExportRows, RowLine, best_of, csv_head, csv_line, jsonl_line
+from .export_schema import COLUMNS as EXPORT_COLUMNS
+from .export_schema import KINDS as EXPORT_KINDS
+from .export_schema import OUTCOMES as EXPORT_OUTCOMES
+from .export_schema import SCHEMA_VERSION as EXPORT_SCHEMA_VERSION
 from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
 from .load import fold_log, recorded, sequence_at, worked_on
-from .materialize import FileCheck, Views, check, open_views, rebuild
+from .materialize import FileCheck, RowSpool, Views, check, open_views, rebuild, spool_rows
 from .messages import Message, attempt_messages, request_messages
 from .money import cap_amount, usd
 from .outcomes import by_prompt, settled_by_outcome
 from .overview import Summary, overview, summary_of, summary_of_views, unreadable
+from .own_fold import Fold, FoldFailed, fold_events, project, render_fold
 from .reasons import REMEDIES
 from .render_statistics import statistics
 from .rows_source import RowSource
@@ -37,21 +44,31 @@ from .units import Unit, idempotency_key, unit_name
 from .view_names import is_view
 
 __all__ = [
+    "EXPORT_COLUMNS",
+    "EXPORT_KINDS",
+    "EXPORT_OUTCOMES",
+    "EXPORT_SCHEMA_VERSION",
     "REMEDIES",
     "WARNING_PERCENTS",
     "Answer",
     "Attempt",
     "BatchState",
+    "Best",
     "Call",
     "EventLister",
     "Exchange",
     "Exchanges",
+    "ExportRows",
     "FileCheck",
+    "Fold",
+    "FoldFailed",
     "Ledger",
     "Lookup",
     "Message",
     "Request",
+    "RowLine",
     "RowSource",
+    "RowSpool",
     "RunState",
     "Summary",
     "ToolCall",
@@ -64,12 +81,16 @@ __all__ = [
     "attempt_messages",
     "audit_report",
     "batch_request",
+    "best_of",
     "by_prompt",
     "cap_amount",
     "check",
     "conversation_messages",
     "count_attempt",
+    "csv_head",
+    "csv_line",
     "find_units",
+    "fold_events",
     "fold_log",
     "idempotency_key",
     "imported_counts",
@@ -77,25 +98,30 @@ __all__ = [
     "is_batch_line",
     "is_view",
     "json_line",
+    "jsonl_line",
     "last_answer",
     "loads_lenient",
     "normalise_usage",
     "open_views",
+    "openai_line",
     "overview",
     "own_tools",
     "parse_answer",
     "parse_conversation",
+    "project",
     "prompt_text",
     "read_answer",
     "rebuild",
     "recorded",
     "render_conversation",
+    "render_fold",
     "request_messages",
     "result_report",
     "rfc3339",
     "row_messages",
     "sequence_at",
     "settled_by_outcome",
+    "spool_rows",
     "state_name",
     "statistics",
     "status_report",

@@ -3,5 +3,6 @@
 from .check import FileCheck, check
 from .live import Views, open_views
 from .rebuild import rebuild
+from .row_spool import RowSpool, spool_rows
 
-__all__ = ["FileCheck", "Views", "check", "open_views", "rebuild"]
+__all__ = ["FileCheck", "RowSpool", "Views", "check", "open_views", "rebuild", "spool_rows"]

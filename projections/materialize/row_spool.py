@@ -1,0 +1,121 @@
+"""The rows of a run on their way into another file: kept on disk meanwhile, in the order of the views."""
+
+import os
+import tempfile
+from array import array
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..export_rows import RowLine, outcome_of
+from ..load import Log
+from ..row_stream import Row, RowStream
+from ..view_names import row_file_order
+from .documents import chain_for
+from .passes import pour
+from .row_files import RowBuffer
+
+
+class RowSpool(RowBuffer):
+    """Rows of some outcomes, in one private file without a name, which is gone when this is closed.
+
+    They come in the order of the log and are given back in that of the views: those of the batches in
+    numeric order, as in trajectories.jsonl, then the discarded, then the failed. Memory holds sixteen bytes
+    a row. `run`, `sequence` and `chain` say what they were made from.
+    """
+
+    def __init__(self, outcomes: Collection[str], place: Path) -> None:
+        super().__init__()
+        self.run, self.sequence, self.chain = "", 0, b""
+        self._outcomes = outcomes
+        self._file = tempfile.TemporaryFile(dir=place, buffering=0)  # noqa: SIM115 (closed by `close`)
+        self._size = 0
+        self._places: dict[str, array[int]] = {}
+
+    def put(self, row: Row) -> None:
+        """Take one row, if it is wanted."""
+        if outcome_of(row.file) in self._outcomes:
+            super().put(row)
+
+    def take(self, name: str, lines: list[bytes]) -> None:
+        """Append to the file, and note where."""
+        places = self._places.setdefault(name, array("q"))
+        for line in lines:
+            places.extend((self._size, len(line)))
+            self._size += len(line)
+        left = memoryview(b"".join(lines))
+        while left:
+            left = left[self._file.write(left) :]
+
+    def forget(self) -> None:
+        """No rows any more."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._size = 0
+        self._places.clear()
+
+    def counts(self) -> dict[str, int]:
+        """How many rows of each outcome there are; of those that are wanted, also none."""
+        found = dict.fromkeys(self._outcomes, 0)
+        for name, places in self._places.items():
+            found[_outcome(name)] += len(places) // 2
+        return found
+
+    def __iter__(self) -> Iterator[RowLine]:
+        """The rows; may be asked for several times."""
+        for name in sorted(self._places, key=row_file_order):
+            places, outcome = iter(self._places[name]), _outcome(name)
+            for offset, length in zip(places, places, strict=True):
+                yield RowLine(outcome, self._read(offset, length))
+
+    def _read(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._file.fileno(), length, offset)
+        while len(data) < length:
+            more = os.pread(self._file.fileno(), length - len(data), offset + len(data))
+            assert more, "a private file is as long as it was written"
+            data += more
+        return data
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def spool_rows(log: Log, outcomes: Collection[str], place: Path, to_sequence: int | None = None) -> RowSpool:
+    """The rows of these outcomes ("kept", "discarded", "failed") as they are at a sequence, or now.
+
+    They are to the byte the lines that the row files have then. `place` is a directory with room for them.
+
+    Raises:
+        OSError: no room.
+        EventLogError: the log cannot be read, or a newer evrun wrote it.
+    """
+    end = log.end.sequence if to_sequence is None else to_sequence
+    spool, stream = RowSpool(outcomes, place), RowStream(log)
+    try:
+        pour(log, stream, spool, end)
+        if any(outcome_of(file) in outcomes for file in stream.stale):
+            # Some rows were revised later: only the whole log tells which.
+            spool.forget()
+            pour(log, RowStream(log, final=stream.state.batch), spool, end)
+    except BaseException:
+        spool.close()
+        raise
+    spool.run = stream.state.batch.run
+    spool.sequence, spool.chain = end, chain_for(log, end)[1]
+    return spool
+
+
+def _outcome(name: str) -> str:
+    outcome = outcome_of(name)
+    assert outcome is not None, "only rows are put"
+    return outcome
