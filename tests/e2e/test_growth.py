@@ -15,12 +15,13 @@ import pytest
 
 from eventlog.events import ModelAnswered, ToolFinished, decode_event
 from eventlog.storage import LogReader
+from tests import hermes
 from tests.e2e.case import Case
 from tests.endpoint.client import running_endpoint
 from tests.runs import environment
 
 pytestmark = pytest.mark.timeout(3600)  # at full size the loopback endpoint alone takes minutes
-ROWS = int(os.environ.get("EVRUN_ROWS", "500"))
+ROWS = int(os.environ.get("EVRUN_ROWS", "400"))
 CELL_MB = int(os.environ.get("EVRUN_CELL_MB", "12"))
 ROW_BYTES = 100_000
 FEW = 100
@@ -66,6 +67,16 @@ def test_the_log_grows_by_the_same_with_each_turn(tmp_path: Path) -> None:
     assert len(case.events(ToolFinished)) == TURNS
 
 
+def measured(directory: Path, *command: str) -> int:
+    """The peak memory in bytes of an `evrun` command."""
+    # Linux counts what a process was before it became another program: so a small one starts it.
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, sys.executable, "-m", "cli.main", *command],
+        cwd=directory, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return int(done.stdout)
+
+
 def peak_of(directory: Path, rows: int, cell_bytes: int = 0) -> int:
     """The peak memory in bytes of the process that runs so many rows, and one more of a size of its own."""
     directory.mkdir()
@@ -75,18 +86,13 @@ def peak_of(directory: Path, rows: int, cell_bytes: int = 0) -> int:
         if cell_bytes:
             dataset.write(json.dumps({"prompt": "y" * cell_bytes}) + "\n")
     with running_endpoint(text="ok", reasoning="hm") as endpoint:
-        command = [
-            "run", "d.jsonl", "--run-name", "r", "--model", "m", "--base-url", endpoint.base_url,
+        peak = measured(
+            directory, "run", "d.jsonl", "--run-name", "r", "--model", "m", "--base-url", endpoint.base_url,
             "--toolsets", "none", "--concurrency", "4", "--quiet",
-        ]  # fmt: skip
-        # Linux counts what a process was before it became another program: so a small one starts it.
-        measured = subprocess.run(
-            [sys.executable, "-c", MEASURE, sys.executable, "-m", "cli.main", *command],
-            cwd=directory, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
     with (directory / "data/r/trajectories.jsonl").open("rb") as trajectories:
         assert sum(1 for _ in trajectories) == rows + bool(cell_bytes)
-    return int(measured.stdout)
+    return peak
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
@@ -102,3 +108,13 @@ def test_one_huge_row_costs_its_own_size_a_few_times_and_no_more_among_many(tmp_
     among = peak_of(tmp_path / "among", ROWS // 10, cell)
     assert alone - none < 10 * cell
     assert among - alone < 2 * cell
+
+
+def test_memory_of_an_import_does_not_grow_with_its_rows(tmp_path: Path) -> None:
+    """A directory of Hermes with few and with many trajectories of 100 KB: read row by row."""
+    peaks = {}
+    for rows in (FEW, ROWS):
+        lines: list[object] = [hermes.row(number, f"{number} " + "x" * ROW_BYTES) for number in range(rows)]
+        hermes.write(tmp_path / str(rows), {"batch_0.jsonl": lines})
+        peaks[rows] = measured(tmp_path, "import", "hermes", str(rows), "--run-name", f"r{rows}")
+    assert peaks[ROWS] - peaks[FEW] < min((ROWS - FEW) * ROW_BYTES / 4, 40_000_000)

@@ -1,5 +1,6 @@
 """`evrun import hermes`: directories of every version, whole and damaged, made runs and gone on with."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,15 @@ def test_an_index_counts_the_rows_that_hermes_took_and_not_lines(tmp_path: Path)
     (aside,) = rows_of(tmp_path / "data/r/discarded.jsonl")
     assert aside["conversations"] == [{"from": "human", "value": P[1]}]
     assert resume(tmp_path)[1] == [P[2]]
+
+
+def test_a_packed_dataset_counts_as_well(tmp_path: Path) -> None:
+    """Hermes reads plain files only, so somebody packed it since: rows and indices are the same."""
+    write(tmp_path / "old", {"batch_0.jsonl": [row(0, P[0])]}, done=[0, 1])
+    packed = gzip.compress("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in P[:3]).encode())
+    (tmp_path / "d.jsonl.gz").write_bytes(packed)
+    counts = take_in(tmp_path, "--dataset", "d.jsonl.gz").json["counts"]
+    assert (counts["kept"], counts["discarded"], counts["pending"]) == (1, 1, 1)
 
 
 def test_imports_that_cannot_be_are_refused_and_leave_nothing(tmp_path: Path) -> None:
