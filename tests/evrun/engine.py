@@ -1,8 +1,8 @@
 """A stand-in for a container engine: a program that writes down how it was called, and obeys on the host.
 
-`install(directory, name, …)` makes DIRECTORY/bin/NAME. Each call is a line of DIRECTORY/calls: a JSON array of
-its arguments and of its environment's names. "Images" are the names in DIRECTORY/images; "containers" that run
-are files in DIRECTORY/containers, named after them, each with its labels and its command's process id.
+`install(directory, name, …)` makes DIRECTORY/bin/NAME. Each call is a line of DIRECTORY/calls: a JSON array
+of its arguments and of its environment's names. "Images" are the names in DIRECTORY/images; "containers" that
+run are files in DIRECTORY/containers, named after them, with their labels and their command's process id.
 """
 
 import contextlib

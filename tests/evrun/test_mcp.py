@@ -67,9 +67,9 @@ async def call(box, name, *, directory=Path(), timeout_s=60.0, **arguments):
 
 
 def of_stand():
-    """The processes of servers that are there."""
-    found = psutil.process_iter(["cmdline"])
-    return [process for process in found if {STAND, QUICK} & set(process.info["cmdline"] or [])]
+    """The processes of servers that are there, started from here."""
+    found = psutil.Process().children(recursive=True)
+    return [process for process in found if {STAND, QUICK} & set(process.cmdline())]
 
 
 def test_a_server_is_a_toolset_and_its_tools_are_called(tmp_path):
