@@ -106,6 +106,21 @@ def test_answer_without_evidence_fails_its_prompt_with_the_reason_verbatim(tmp_p
         assert by_prompt[prompt]["class"] == error_class, prompt
 
 
+def test_one_prompt_too_long_in_a_thousand_fails_alone(tmp_path: Path) -> None:
+    """Nobody else is held up, tried again or left out; exit 3, and the row says why."""
+    said = {"message": "This model's maximum context length is 8 tokens", "code": "context_length_exceeded"}
+    rules = [{"match": {"prompt": "500"}, "then": {"status": 400, "error": said}}]
+    with running_endpoint(rules=rules) as endpoint:
+        case = Case(tmp_path, endpoint, "--toolsets", "none", "--concurrency", 32, "--batch-size", 500)
+        case.write(*map(str, range(1000)))
+        ended = case.first()
+        counts = ended.json["counts"]
+        assert (ended.code, counts["kept"], counts["failed"]) == (3, 999, 1), ended
+        assert endpoint.totals()["requests"] == 1000
+    [failed] = case.rows("failed.jsonl")
+    assert (failed["error"]["class"], failed["error"]["message"]) == ("context_length", said["message"])
+
+
 def test_lost_answers_have_a_deadline_and_a_class_and_are_in_doubt(tmp_path: Path) -> None:
     """Never answered, closed, reset, cut, no HTTP: bounded tries, then failed; each try may have cost."""
     faults = ("hang", "trickle", "close", "reset", "cut", "garbage")

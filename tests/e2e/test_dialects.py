@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from eventlog.events import ModelAnswered, ModelCallFailed
+from tests.cli.shell import evrun
 from tests.e2e.case import Case
 from tests.endpoint.client import running_endpoint
-from tests.runs import evrun, kill, start, wait_until
+from tests.runs import kill, start, wait_until
 
 CALLS = [
     {"name": "write_file", "arguments": {"path": "a.txt", "content": "</tool_call> ☃"}, "id": "call_a"},
@@ -160,7 +161,7 @@ def test_errors_in_anthropics_shape_mean_the_same(tmp_path: Path, error: str) ->
     with running_endpoint(rules=[{"match": {}, "then": then}]) as endpoint:
         case = Case(tmp_path, endpoint, "--toolsets", "none", "--retries", 0, *MODES["anthropic"], *PRICE)
         case.write("p")
-        ended = case.first(*([] if code != 1 else ["--concurrency", 1]))
+        ended = evrun(*case.command("--json"), cwd=tmp_path)
     assert ended.code == code, ended
     failed = case.rows("failed.jsonl") if code == 3 else []
     assert words in (ended.json["reason"] or "") + json.dumps([one["error"] for one in failed])
