@@ -1,1 +1,67 @@
-"""What we do about it: the acting side, which asks models, runs tools and spends money."""
+"""What we do about it: the acting side, which asks models, runs tools and spends money.
+
+From Python::
+
+    import evrun
+
+    result = evrun.run("questions.jsonl", run_name="first", model="m", keep_all=True)
+    for row in result.run.trajectories():
+        print(row["conversations"][-1]["value"])
+
+See docs/python.md. Nothing is imported before it is used: the command line starts quickly.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agents import CallRefused as CallRefused
+    from .agents import Completion as Completion
+    from .agents import Context as Context
+    from .batch import Switch as Switch
+    from .errors import EvrunError as EvrunError
+    from .errors import UsageFault as UsageFault
+    from .python import Run as Run
+    from .python import RunResult as RunResult
+    from .python import open_run as open_run
+    from .python import run as run
+    from .python import run_async as run_async
+    from .tools import tool as tool
+
+_HOMES = {
+    "CallRefused": "agents",
+    "Completion": "agents",
+    "Context": "agents",
+    "EvrunError": "errors",
+    "Run": "python",
+    "RunResult": "python",
+    "Switch": "batch",
+    "UsageFault": "errors",
+    "open_run": "python",
+    "run": "python",
+    "run_async": "python",
+    "tool": "tools",
+}
+
+__all__ = [
+    "CallRefused",
+    "Completion",
+    "Context",
+    "EvrunError",
+    "Run",
+    "RunResult",
+    "Switch",
+    "UsageFault",
+    "open_run",
+    "run",
+    "run_async",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'evrun' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 (only when something is asked for)
+
+    return getattr(import_module(f"evrun.{home}"), name)

@@ -87,7 +87,7 @@ class Home(NamedTuple):
 HOMES = [
     Home("fsync and rename", syncs_or_renames, ("eventlog/storage/filesystem.py",)),
     Home("time, randomness and ids", reads_time_or_chance, ("evrun/effects/clock.py",)),
-    Home("printing", prints, ("cli/output.py",)),
+    Home("printing", prints, ("cli/output.py", "evrun/python/progress.py")),
 ]
 # Folds, renders and decisions. The rooms where projections meet files are named; all others are pure.
 PURE = ("projections/*.py", "evrun/decide*.py", "evrun/batch/decide*.py", "eventlog/events/*.py")

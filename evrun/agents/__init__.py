@@ -1,7 +1,7 @@
 """Agents of people's own, and the programs that know nothing of evrun."""
 
 from .calls import AgentCalls
-from .choice import absolute_agent, check_agent, open_agent
+from .choice import own_agent
 from .context import CallRefused, Completion, Context
 from .runner import Agent, AgentRunner
 
@@ -12,7 +12,5 @@ __all__ = [
     "CallRefused",
     "Completion",
     "Context",
-    "absolute_agent",
-    "check_agent",
-    "open_agent",
+    "own_agent",
 ]

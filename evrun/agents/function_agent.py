@@ -51,13 +51,42 @@ class FunctionAgent:
         return AgentEnd()
 
 
-@cache
+_given: dict[str, FunctionAgent] = {}
+GIVEN = "given:"
+"""How an agent is recorded that a program handed over: no file or module is known to hold it."""
+
+
+def hand_over(function: Function) -> str:
+    """Take a function as an agent for runs in this process; how it is named in the settings.
+
+    Raises:
+        UsageFault: it is not async.
+    """
+    name = getattr(function, "__qualname__", "agent")
+    if not inspect.iscoroutinefunction(function):
+        raise UsageFault(f"agent={name}: it is not an async function", hint="async def agent(prompt, ctx): …")
+    _given[f"{GIVEN}{name}"] = FunctionAgent(function, name)
+    return f"{GIVEN}{name}"
+
+
 def load_function(spec: str) -> FunctionAgent:
     """The function that an agent's setting names.
 
     Raises:
         UsageFault: no such file, module or function; it cannot be run; it is not async; with what to do.
     """
+    if not spec.startswith(GIVEN):
+        return _load(spec)
+    if spec not in _given:
+        raise UsageFault(
+            f"--agent {spec}: this agent was handed over by a program, and is not here",
+            hint="go on from that program, or name a file: --agent FILE.py:FUNCTION",
+        )
+    return _given[spec]
+
+
+@cache
+def _load(spec: str) -> FunctionAgent:
     home, _, name = spec.rpartition(":")
     module = _module(home, spec)
     function = getattr(module, name, None)

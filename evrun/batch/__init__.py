@@ -3,6 +3,7 @@
 from ..caps import CAP_OPTIONS, parse_cap
 from ..estimate import REFUSAL_TOKENS, RESULT_TOKENS
 from .cap_outlook import CapOutlook
+from .control import Switch
 from .dataset import spool_stdin
 from .dry_run import DryRun, dry_run, dry_run_sync
 from .options import Options
@@ -18,6 +19,7 @@ __all__ = [
     "DryRun",
     "Options",
     "Result",
+    "Switch",
     "Ui",
     "dry_run",
     "dry_run_sync",

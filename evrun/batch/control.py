@@ -1,5 +1,8 @@
 """How a run is told to end: by a signal, a provider that refuses everybody, a quota."""
 
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import anyio
@@ -44,3 +47,21 @@ class Control:
     async def stopped(self) -> None:
         """Return when the run is told to end."""
         await self._event.wait()
+
+
+class Switch:
+    """Tells a run in another thread to end as Ctrl-C would: calls in flight finish, nothing new starts."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: Callable[[], None] = lambda: None
+
+    def connect(self, stop: Callable[[], None]) -> None:
+        """What is called on the loop that runs now."""
+        self._loop, self._stop = asyncio.get_running_loop(), stop
+
+    def turn(self) -> None:
+        """Tell it to end; from any thread. Nothing happens where it has not begun, or has ended."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop)

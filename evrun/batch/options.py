@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from ..agents.choice import absolute_agent, check_agent, is_program
 from ..effects.llm_endpoint import Endpoint
 from ..errors import UsageFault
 from ..prices import parse_price
 from ..tools import check_sources
+from .agent_setting import absolute_agent, check_agent, is_program
 from .dialects import DIALECTS, endpoint_values
 from .headers import brings_a_key
 from .judge_setting import judge_values

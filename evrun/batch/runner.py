@@ -9,13 +9,12 @@ from eventlog.events import PromptFailed, PromptStarted
 from eventlog.storage import Ticket
 from projections import RowSource, Views
 
-from ..agents.runner import Agent, AgentRunner
 from ..effects.clock import monotonic
+from .agent_setting import OwnAgent
 from .attempt import AttemptRunner
 from .brief import Brief
 from .briefs import Briefs
 from .decide import reason_to_supersede, superseded
-from .endpoint import prices_of
 from .sending import Services
 from .settings import Settings
 
@@ -33,10 +32,9 @@ class BatchRunner:
         settings: Settings,
         views: Views,
         rows: RowSource,
-        agent: Agent | None = None,
+        agent: OwnAgent | None = None,
     ) -> None:
         self._agent = agent
-        self._price_of = prices_of(settings)
         self._s = services
         self._settings = settings
         self._briefs = Briefs(settings)
@@ -115,15 +113,7 @@ class BatchRunner:
         """Work on an attempt; a row that wants a container must not run on the host instead."""
         refusal = await self._s.tools.refusal(brief.row)
         if refusal is None and self._agent is not None:
-            return await AgentRunner(
-                self._s,
-                unit,
-                brief,
-                number=number,
-                started=started,
-                agent=self._agent,
-                price_of=self._price_of,
-            ).run()
+            return await self._agent.work_on(self._s, unit, brief, number=number, started=started)
         if refusal is None:
             return await AttemptRunner(self._s, unit, brief, started).run()
         failed = PromptFailed(

@@ -20,7 +20,7 @@ from ..effects.signals import watch_signals
 from ..errors import Stopped, UsageFault, leaf
 from ..tools import Prepared, Toolbox
 from . import opening
-from .control import Control, Ending
+from .control import Control, Ending, Switch
 from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
 from .judge_setting import check_judge
 from .options import Options, check_run_name, resolve
@@ -31,8 +31,12 @@ from .tool_sources import prepare_tools, same_tools, toolsets_left_out
 from .work import Beginning, Result, Ui, Work
 
 
-async def run_batch(options: Options, environment: Mapping[str, str], ui: Ui) -> Result:
+async def run_batch(
+    options: Options, environment: Mapping[str, str], ui: Ui, switch: Switch | None = None
+) -> Result:
     """Begin or continue a batch run, and work until it is done or told to end.
+
+    With a `switch` that is how it is told, and signals are left to whoever has them; else signals tell it.
 
     Raises:
         UsageFault: refused; nothing was spent and nothing was changed.
@@ -44,7 +48,10 @@ async def run_batch(options: Options, environment: Mapping[str, str], ui: Ui) ->
     session = _Session(options, environment, ui)
     try:
         async with anyio.create_task_group() as group:
-            await group.start(watch_signals, session.interrupted, session.leave)
+            if switch is None:
+                await group.start(watch_signals, session.interrupted, session.leave)
+            else:
+                switch.connect(lambda: session.interrupted(signal.SIGINT))
             result = await (session.resume() if there else session.begin())
             group.cancel_scope.cancel()
     except BaseExceptionGroup as error:

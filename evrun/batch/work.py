@@ -12,7 +12,6 @@ from eventlog.events import Event, Recorded, RunFinished, SessionClosed, Setting
 from eventlog.storage import LogWriter
 from projections import RowSource, RunState, Views
 
-from ..agents.choice import open_agent
 from ..budget import Budget
 from ..effects.clock import monotonic
 from ..effects.containers import Containers
@@ -23,6 +22,7 @@ from ..errors import EvrunError, leaf
 from ..journal import Journal
 from ..loop import Caller
 from ..tools import Prepared, Toolbox, open_toolbox
+from .agent_setting import open_agent
 from .control import Control
 from .endpoint import open_client, price_of
 from .function_judge import open_judging

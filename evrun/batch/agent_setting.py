@@ -1,0 +1,87 @@
+"""The setting `agent`: who works on a prompt. Own agents are built on this package and loaded late."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from eventlog.events import PromptStarted
+from eventlog.storage import Ticket
+
+from ..effects.secrets import Redactor
+from ..errors import UsageFault
+from .brief import Brief
+from .sending import Services
+from .settings import CHAT, Settings
+
+COMMAND = "command:"
+_PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
+_FORMS = "chat, FILE.py:FUNCTION, MODULE:FUNCTION or command:CMD"
+
+
+class OwnAgent(Protocol):
+    """An agent of the user's own, ready for units."""
+
+    async def work_on(
+        self, services: Services, unit: str, brief: Brief, *, number: int, started: PromptStarted | None
+    ) -> Ticket | None:
+        """Work on a unit until its boundary, or until the run ends; as `AttemptRunner.run`."""
+
+
+def is_program(agent: str) -> bool:
+    """Whether an agent is a program of its own, which brings its own tools."""
+    return agent.startswith(COMMAND)
+
+
+def absolute_agent(agent: str) -> str:
+    """An agent as it is recorded: with files named from the root, since attempts work in other directories.
+
+    In a command these are the words that are the names of files which are there.
+    """
+    if agent == CHAT:
+        return agent
+    if is_program(agent):
+        words = re.split(r"(\s+)", agent.removeprefix(COMMAND))
+        return COMMAND + "".join(
+            str(Path(word).absolute()) if _PLAIN.fullmatch(word) and Path(word).is_file() else word
+            for word in words
+        )
+    home, colon, name = agent.rpartition(":")
+    return f"{Path(home).absolute()}{colon}{name}" if home.endswith(".py") else agent
+
+
+def check_agent(settings: Settings) -> None:
+    """Refuse an agent that cannot be run.
+
+    Raises:
+        UsageFault: with what was found and what is expected.
+    """
+    agent = settings.agent
+    if agent == CHAT:
+        return
+    if settings.api != "openai":
+        raise UsageFault(f"--agent {agent} with --api {settings.api}: own agents speak OpenAI's dialect only")
+    if is_program(agent):
+        if not agent.removeprefix(COMMAND).strip():
+            raise UsageFault("--agent command: names no command", hint="command:python agent.py")
+        return
+    if ":" not in agent:
+        raise UsageFault(f"--agent {agent}: expected {_FORMS}")
+    from ..agents.function_agent import load_function  # noqa: PLC0415 (only where a run has such an agent)
+
+    load_function(agent)
+
+
+@asynccontextmanager
+async def open_agent(
+    settings: Settings, marker: str, redactor: Redactor, note: Callable[[str], None]
+) -> AsyncIterator[OwnAgent | None]:
+    """The run's own agent, ready for units; null where it is the built-in one."""
+    if settings.agent == CHAT:
+        yield None
+        return
+    from ..agents.choice import own_agent  # noqa: PLC0415 (only where a run has such an agent)
+
+    async with own_agent(settings, marker, redactor, note) as agent:
+        yield agent
