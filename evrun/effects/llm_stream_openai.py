@@ -31,7 +31,9 @@ class Completion:
             if isinstance(choice, dict):
                 index = choice.get("index")
                 number = index if isinstance(index, int) else place
-                self._choices.setdefault(number, _Choice(number)).add(choice)
+                if number not in self._choices:
+                    self._choices[number] = _Choice(number)
+                self._choices[number].add(choice)
 
     @property
     def whole(self) -> bool:
