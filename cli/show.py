@@ -107,6 +107,7 @@ def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
         ("toolsets", ", ".join(one["toolsets"]) or "none"),
         ("began", _began(one)),
         ("ended", _ended(one)),
+        ("answers", _answers(one)),
         ("tokens", _tokens(one["usage"])),
         ("cost", _cost(one)),
         *([] if one["imported_from"] is None else [("imported", one["imported_from"])]),
@@ -133,6 +134,11 @@ def _ended(one: dict[str, Any]) -> str:
     return (
         one["ended_at"] if one["duration_s"] is None else f"{one['ended_at']}, after {one['duration_s']:g} s"
     )
+
+
+def _answers(one: dict[str, Any]) -> str:
+    failed = len(one["failed_calls"])
+    return f"{one['answers']}" + (f"; {failed} calls gave none that could be used" if failed else "")
 
 
 def _tokens(usage: dict[str, Any]) -> str:
