@@ -34,8 +34,12 @@ _WIDER: dict[frozenset[Any], str] = {
     frozenset({"int", "long"}): "long",
     frozenset({"date", "text"}): "text",
 }
-_ONLY_PROMPT = frozenset({"prompt"})
+_TAKEN = frozenset({"batch_num", "timestamp", "model"})
+_LOOK_CLOSELY = _TAKEN | {"messages", "conversations", "custom_id"}
+_QUOTE = ord('"')
+_SHORTEST_DATE, _LONGEST_DATE = len('"2024-01-01"'), len('"2024-01-01 10:00:00Z"')
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_any = msgspec.json.Decoder()
 
 
 class OwnFields:
@@ -50,14 +54,17 @@ class OwnFields:
     def add(self, row: bytes, template: str) -> None:
         """A row was planned."""
         self._rows += 1
-        if _asks_only(row, template):
-            return
-        for name, value in own_fields(row_object(row), template).items():
-            if name not in self._kinds and len(self._kinds) >= MOST:
+        quick = _quick_kinds(row) if template == PLAIN else None
+        if quick is None:
+            fields = own_fields(row_object(row), template)
+            quick = {name: kind_of(value) for name, value in fields.items()}
+        for name, kind in quick.items():
+            known = self._kinds.get(name)
+            if known is None and name not in self._kinds and len(self._kinds) >= MOST:
                 self._others = True
                 continue
-            kind = kind_of(value)
-            self._kinds[name] = merged(self._kinds.get(name), kind)
+            if known is None or known != kind:
+                self._kinds[name] = merged(known, kind)
             if self._rows <= HEAD:
                 self._head[name] = self._kinds[name]
 
@@ -180,14 +187,30 @@ def _holds_float(kind: Kind) -> bool:
     return any(_holds_float(part if kind[0] == "list" else part[1]) for part in kind[1:])
 
 
-def _asks_only(row: bytes, template: str) -> bool:
-    """Whether a row is a prompt and nothing else, as most are; seen without reading its text."""
-    if template != PLAIN:
-        return False
+def _quick_kinds(row: bytes) -> dict[str, Kind] | None:
+    """The kinds of the fields of a row with a prompt, without reading its texts; null: look closely."""
     try:
-        return _raw.decode(row).keys() == _ONLY_PROMPT
-    except (msgspec.DecodeError, UnicodeError):
-        return False
+        parts = _raw.decode(row)
+        prompt = parts.pop("prompt", None)
+        if prompt is None or bytes(memoryview(prompt)[:1]) != b'"' or parts.keys() & _LOOK_CLOSELY:
+            return None
+        metadata = parts.pop("metadata", None)
+        kinds = {name: _quick_kind(value) for name, value in parts.items()}
+        if metadata is not None:
+            inner = _raw.decode(metadata)
+            if inner.keys() & (kinds.keys() | _TAKEN):
+                return None
+            kinds |= {name: _quick_kind(value) for name, value in inner.items()}
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return kinds
+
+
+def _quick_kind(raw: msgspec.Raw) -> Kind:
+    view = memoryview(raw)
+    if view[0] == _QUOTE and (len(view) < _SHORTEST_DATE or len(view) > _LONGEST_DATE):
+        return "text"
+    return kind_of(_any.decode(raw))
 
 
 def _add(fields: dict[str, Any], more: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from eventlog.events import (
     AttemptSuperseded,
+    Counts,
     PromptsWithdrawn,
     RowsSkipped,
     RunFinished,
@@ -19,6 +20,8 @@ from eventlog.events import (
     SpendInDoubt,
     ToolFinished,
     ToolStarted,
+    TrajectoryDiscarded,
+    TrajectoryJudged,
 )
 from projections import BatchState, RunState, unit_name
 
@@ -286,3 +289,26 @@ def run_in_process(directory, seed):
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     command = [sys.executable, "-c", script, str(directory), str(ROOT)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_another_attempt_begins_without_the_score_and_the_tools_of_the_one_before():
+    """What an earlier attempt was given, and whom it asked for, is not held against the next one."""
+    state = RunState()
+    commits = [
+        [*opening(), begun(A), reserve("c", A)],
+        [spent("c"), answered("c", tools=1)],
+        [TrajectoryJudged(A, 1, 0.5, None, b"judge", "c"), discarded(A, tools=1)],
+    ]
+    for record in records(commits):
+        state.apply(record)
+    batch = state.batch
+    assert batch.scores == {A: 0.5}
+    assert A not in batch.unknown_tools
+    state.apply(records([*commits, [begun(A, 2)]])[-1])
+    assert batch.scores == {}
+    counted = Counts(1, 1, 0, None, {"look": (1, 1, 0), "nosuch": (1, 0, 1)})
+    ended = TrajectoryDiscarded(A, 2, True, False, "stop", counted, "unknown_tool")  # noqa: FBT003 (an event's fields)
+    state.apply(records([*commits, [begun(A, 2)], [ended]])[-1])
+    assert batch.unknown_tools == {A}
+    state.apply(records([*commits, [begun(A, 2)], [ended], [begun(A, 3)]])[-1])
+    assert batch.unknown_tools == set()

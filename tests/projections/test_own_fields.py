@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from eventlog.events import PlannedRow, PromptsPlanned, PromptStarted, SessionOpened
 from projections import Views, check, open_views
 from projections.conversation import Attempt
-from projections.own_fields import HEAD, MIXED, MOST, OTHERS, OwnFields, in_form, kind_of, merged, own_fields
+from projections.own_fields import (
+    HEAD,
+    MIXED,
+    MOST,
+    OTHERS,
+    OwnFields,
+    _quick_kinds,
+    in_form,
+    kind_of,
+    merged,
+    own_fields,
+)
 from projections.render_rows import Frame, Place, RowShape, kept_row
 from tests.runs import environment
 
@@ -100,6 +111,31 @@ def test_no_value_is_lost_and_all_of_a_field_are_of_one_kind(rows):
             given_back = json.loads(seen[name]) if form == MIXED else seen[name]
             assert given_back == row.get(name)
         assert kind != MIXED
+
+
+texts = st.text(max_size=3) | st.sampled_from(["2024-01-01", "2024-01-01T10:00:00Z", "2024-13", "é\u2028"])
+rows_like = st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt": texts | st.none() | st.integers(),
+        "a": values | texts,
+        "model": texts,
+        "messages": st.just([]) | st.just([{"role": "user", "content": "q"}]) | st.none(),
+        "custom_id": texts,
+        "metadata": st.dictionaries(st.sampled_from(["a", "b", "model"]), values | texts, max_size=2)
+        | values,
+    },
+)
+
+
+@given(rows_like)
+def test_a_quick_look_at_a_row_sees_what_a_close_one_does(row):
+    """Without reading its texts; where it could be wrong it says nothing."""
+    quick = _quick_kinds(json.dumps(row).encode())
+    close = {name: kind_of(value) for name, value in own_fields(row, PLAIN).items()}
+    assert quick is None or quick == close
+    if row.keys() <= {"prompt", "a"} and isinstance(row.get("prompt"), str):
+        assert quick is not None
 
 
 @given(values, values, values)
