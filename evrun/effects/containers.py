@@ -189,7 +189,7 @@ def _command_line(
     user = [] if container.is_podman else ["--user", f"{os.getuid()}:{os.getgid()}"]
     return [
         container.engine,
-        *("run", "--rm", "--init", "--pull=never", "--name", name),
+        *("run", "--rm", "--pull=never", "--name", name),
         *("--label", f"{RUN_LABEL}={run}", "--label", f"{ATTEMPT_LABEL}={marker}"),
         *("--security-opt", "label=disable", *user),
         *("--mount", f"type=bind,source={directory},target={container.mount}", "--workdir", container.mount),

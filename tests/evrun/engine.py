@@ -97,7 +97,7 @@ def run(directory, arguments):
     options = {"label": [], "env": []}
     while arguments[0].startswith("--"):
         name, _, value = arguments.pop(0).removeprefix("--").partition("=")
-        if name in ("rm", "init") or value:
+        if name == "rm" or value:
             continue
         options[name] = [*options.get(name, []), arguments.pop(0)]
     mount = dict(part.split("=") for part in options["mount"][0].split(","))

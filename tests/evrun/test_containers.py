@@ -54,7 +54,7 @@ def test_a_command_runs_in_a_container_of_its_own_with_the_attempts_directory(tm
     assert (work / "f").read_text() == "hello\n"
     (arguments,) = engine.runs(at)
     pairs = set(pairwise(arguments))
-    assert {"--rm", "--init", "--pull=never"} <= set(arguments)
+    assert {"--rm", "--pull=never"} <= set(arguments)
     assert ("--label", "evrun.run=test") in pairs
     assert ("--label", "evrun.attempt=test/unit-a1") in pairs
     assert ("--mount", f"type=bind,source={work},target=/workspace") in pairs

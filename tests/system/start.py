@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.system import podman
 from tests.system.images import MAKE, MEGABYTE
 
 TOOLS = {
@@ -25,11 +26,15 @@ TOOLS = {
     "eatmydata": "eatmydata",
     "mount": "mount",
     "unshare": "util-linux",
+    "podman": "podman",
+    "runc": "runc",
+    "busybox": "busybox-static",
 }
 APART = ["unshare", "--mount", "--propagation", "private"]
 ALONE = [*APART, "--pid", "--fork", "--kill-child", "--mount-proc"]
 TRACING = ("test_injected_faults.py", "test_call_order.py", "test_slow_syncs.py")
 MOUNTING = ("test_full_disks.py",)
+IN_CONTAINERS = ("test_containers.py",)
 ON_IMAGES = ("test_full_file_systems.py", "test_power_cuts.py", "test_power_cut_runs.py")
 CONTROL = "test_power_cuts.py::test_without_syncs_the_same_cut_loses_what_was_acknowledged"
 QUOTA = "test_full_file_systems.py::test_a_quota_refuses_commits_and_takes_them_again_once_it_is_raised"
@@ -120,6 +125,9 @@ class Plan:
             self.leave_out(f"full disks, power cuts (nothing can be mounted: {why})", (*MOUNTING, *ON_IMAGES))
         else:
             self.look_for_file_systems(work)
+        why, self.runtime = podman.why_not(work)
+        if why:
+            self.leave_out(f"rows that run in containers ({why})", IN_CONTAINERS)
 
     def leave_out(self, what, files):
         """These files do not run."""
@@ -158,6 +166,7 @@ def run(plan, work, arguments):
         **os.environ,
         "EVRUN_FILE_SYSTEMS": " ".join(plan.systems),
         "EVRUN_MOUNTS": str(mounts),
+        "EVRUN_CONTAINER_RUNTIME": plan.runtime,
         "TMPDIR": str(files),
     }
     process = subprocess.Popen(
