@@ -27,6 +27,9 @@ def take_in(tmp_path: Path, *more: object) -> Said:
         for command in (["replay", "r", "--check"], ["verify", "r"], ["audit", "r"], ["stats", "r"]):
             ended = evrun(*command, "--json", cwd=tmp_path)
             assert ended.code == 0, ended
+        for kind in ("openai", "parquet"):
+            exported = evrun("export", "r", "--format", kind, "-o", f"x.{kind}", cwd=tmp_path)
+            assert exported.code == 0, exported
     return made
 
 
