@@ -79,9 +79,10 @@ class RecordingEndpoint:
     ) -> None:
         """Dismiss everybody and close the port."""
         assert self._runner is not None
-        for token in list(self._admitted):
-            await self.dismiss(token)
-        await self._runner.cleanup()
+        try:
+            await asyncio.gather(*(self.dismiss(token) for token in list(self._admitted)))
+        finally:
+            await self._runner.cleanup()
 
     def admit(self, handler: Handler) -> str:
         """A fresh token; what is asked with it goes to `handler`, until it is dismissed."""
@@ -113,6 +114,8 @@ class RecordingEndpoint:
     async def _answer(
         self, attempt: OpenAttempt, question: Question, request: web.Request
     ) -> web.StreamResponse:
+        if attempt.ended:  # while the body was on its way
+            return _response(_DISMISSED)
         call = attempt.ask(question.asked, lambda: _hung_up(request))
         try:
             reply = await call.reply()

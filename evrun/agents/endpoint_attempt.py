@@ -42,9 +42,10 @@ class Call:
 
 
 class OpenAttempt:
-    """The calls of one token."""
+    """The calls of one token; none may be begun once it has `ended`."""
 
     def __init__(self, handler: Handler) -> None:
+        self.ended = False
         self._handler = handler
         self._calls: dict[tuple[str, bytes], list[Call]] = defaultdict(list)
 
@@ -69,6 +70,7 @@ class OpenAttempt:
 
     async def end(self) -> None:
         """Cancel every call that is still open, and wait until each has ended."""
+        self.ended = True
         current = asyncio.current_task()
         tasks = [call.cancel() for calls in self._calls.values() for call in calls]
         self._calls.clear()

@@ -179,6 +179,27 @@ def test_a_call_whose_program_hung_up_ends_with_its_dismissal():
     assert run(body, Slow()) == ["cancelled"]
 
 
+def test_a_request_whose_body_comes_after_the_dismissal_begins_nothing():
+    """The token was good when its head came; by the end of its body the attempt is over."""
+
+    async def body(open_endpoint):
+        port = int(open_endpoint.endpoint.base_url.split(":")[2].removesuffix("/v1"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST /chat/completions HTTP/1.1\r\nhost: x\r\napi-key: {open_endpoint.token}\r\n"
+        writer.write(head.encode() + b"connection: close\r\ncontent-length: 2\r\n\r\n{")
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        await open_endpoint.endpoint.dismiss(open_endpoint.token)
+        writer.write(b"}")
+        answer = await reader.read()
+        writer.close()
+        return answer, open_endpoint.answers.asked
+
+    answer, asked = run(body)
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert asked == []
+
+
 def test_the_end_of_the_endpoint_ends_every_call():
     """Whoever leaves the context leaves nothing behind, whatever was open."""
 

@@ -49,7 +49,7 @@ def canonical(raw):
     return read_question("chat/completions", raw).asked.body
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bodies, st.sampled_from(["", " ", "\n\t", "\r\n  "]), st.booleans(), st.booleans() | st.none())
 def test_order_space_and_stream_do_not_matter(body, space, turn, stream):
     """However a program spells its request, and however it wants the answer told, it is the same request."""
@@ -57,7 +57,7 @@ def test_order_space_and_stream_do_not_matter(body, space, turn, stream):
     assert canonical(spelled(body | told, space, turn=turn).encode()) == canonical(spelled(body).encode())
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bodies, bodies)
 def test_anything_else_matters(one, other):
     """Two requests have the same bytes if and only if they say the same."""
@@ -74,7 +74,7 @@ def typed(value):
     return type(value).__name__, repr(value) if isinstance(value, float) else value
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bodies, st.data())
 def test_one_small_change_is_another_request(body, data):
     """A value changed, a key added: the bytes differ."""
@@ -85,7 +85,7 @@ def test_one_small_change_is_another_request(body, data):
         assert canonical(spelled({**body, key: [body[key]]}).encode()) != before
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bodies)
 def test_the_canonical_body_says_what_was_sent(body):
     """It is JSON, has no space, its keys are sorted, and it reads as what was sent."""

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evrun.agents.endpoint_chat import chat_stream, pieces
@@ -46,6 +46,7 @@ def put_together(chunks, index=0):
     return message | ({"tool_calls": list(tools.values())} if tools else {}), reasons
 
 
+@settings(deadline=None)
 @given(words | st.none(), words, calls, st.sampled_from(["reasoning", "reasoning_content", "thinking"]))
 def test_the_deltas_of_a_chat_add_up_to_its_message(content, thought, asked, field):
     """Text, reasoning in each of its names, and tool calls, for any text."""
@@ -105,6 +106,7 @@ def test_half_a_surrogate_pair_and_a_large_number_go_through_a_stream():
     assert stream.count(b'"created":1.50') == len(events(stream))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_pieces_are_few_none_empty_and_the_text(text):
     """At most four, and nothing is lost between them."""
