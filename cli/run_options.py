@@ -10,7 +10,7 @@ from evrun.batch import CAP_OPTIONS, Options, parse_cap
 from evrun.errors import UsageFault
 
 # Where to work.
-Dataset = Annotated[Path | None, Argument(metavar="[DATASET]", help="JSONL: a prompt a line; - is stdin.")]
+Dataset = Annotated[Path | None, Argument(metavar="[DATASET]", help="JSONL, CSV, parquet; - is stdin.")]
 DatasetFile = Annotated[Path | None, Option(help="The dataset, as an option.")]
 RunName = Annotated[str, Option(help="The run's name: letters, digits, '.', '_', '-'.")]
 OutputDir = Annotated[Path, Option(help="The run lives in OUTPUT_DIR/RUN_NAME.")]

@@ -5,6 +5,7 @@ from projections import BatchState, RowSource, row_messages, template_fields
 from ..errors import UsageFault
 from .settings import Settings
 
+_MAY_BE_ASKED = frozenset({"open", "pending", "failed", "discarded"})
 MOST_SAID = 20
 """So many rows are named that a template does not fit."""
 
@@ -37,10 +38,13 @@ def check_template_change(
             f"--template {settings.template!r} names other fields than before, and rows are known by these",
             hint=again,
         )
-    bad = []
+    bad: list[str] = []
+    seen: set[tuple[int, int]] = set()
     for unit in batch.units.values():
-        if unit.outcome not in {"open", "pending", "failed", "discarded"} or unit.gone or unit.sample > 1:
+        place = (unit.planned, unit.position)
+        if unit.gone or unit.outcome not in _MAY_BE_ASKED or place in seen:
             continue
+        seen.add(place)
         try:
             row_messages(rows.row_of(unit), {"template": settings.template})
         except ValueError as error:

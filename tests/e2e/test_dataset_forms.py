@@ -224,6 +224,22 @@ def test_another_wording_of_a_template_is_a_changed_setting_and_other_fields_nee
         assert len(case.asked()) == 3
 
 
+def test_another_wording_that_a_recorded_row_does_not_fit_is_refused_for_nothing(tmp_path: Path) -> None:
+    """Without the dataset the rows in the log are looked at; nothing is written to it, and nothing asked."""
+    rule = {"match": {}, "then": {"status": 400, "error": {"message": "no"}}}
+    with running_endpoint(rules=[rule]) as endpoint:
+        case = case_of(tmp_path, endpoint, "d.jsonl", "--template", "Say {q}")
+        case.dataset.write_bytes(b'{"q": "one"}\n{"q": " "}\n')
+        assert case.first().code == 3
+        asked, known = endpoint.totals()["requests"], len(case.events())
+        refused = case.resume("--template", "{q}", "--retry-failed")
+        assert refused.code == 2
+        assert "prompt_index 1: blank prompt" in refused.stderr
+        assert (endpoint.totals()["requests"], len(case.events())) == (asked, known)
+        assert case.resume("--template", "Do say {q}", "--retry-failed").code == 3
+        assert sorted(case.asked()[2:]) == ["Do say  ", "Do say one"]
+
+
 def test_more_samples_are_added_to_the_batches_of_their_rows(tmp_path: Path) -> None:
     """What stood in a finished batch's file is still its beginning."""
     with running_endpoint() as endpoint:
