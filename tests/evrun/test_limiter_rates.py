@@ -122,6 +122,12 @@ def test_a_request_larger_than_the_limit_passes_alone(clock):
     assert [when - sent[0][0] for when, _ in sent] == pytest.approx([0, MINUTE_S, 2 * MINUTE_S])
 
 
+def test_what_took_nothing_keeps_no_large_request_out(clock):
+    """Refusals are no tokens: the minute is as good as empty."""
+    sent = run(clock, Limiter(tpm=100), [1000, 1000], took=(0, 0))
+    assert len({when for when, _ in sent}) == 1
+
+
 def test_a_large_request_is_not_overtaken_for_ever(clock):
     """Small ones that came later wait behind it."""
     sent = run(clock, Limiter(tpm=100), [60, 90, *[10] * 10])
