@@ -11,8 +11,7 @@ from tests.cli.shell import Said, evrun
 from tests.e2e.reading import load
 from tests.endpoint.client import running_endpoint
 from tests.hermes import MODEL, contents, line, row, tombstone, write
-from tests.runs import Ended, rows_of, views_of, write_prompts
-from tests.runs import evrun as evrun_process
+from tests.runs import rows_of, views_of, write_prompts
 
 P = [f"prompt {number}" for number in range(8)]
 GIVEN_ON = ("conversations", "completed", "partial", "api_calls", "toolsets_used", "tool_stats")
@@ -33,11 +32,11 @@ def take_in(tmp_path: Path, *more: object) -> Said:
     return made
 
 
-def resume(tmp_path: Path, *more: object) -> tuple[Ended, list[str]]:
+def resume(tmp_path: Path, *more: object) -> tuple[Said, list[str]]:
     """Go on with the run at an endpoint; how that ended, and which prompts were asked, sorted."""
     with running_endpoint() as endpoint:
         where = ["--run-name", "r", "--resume", "--base-url", endpoint.base_url, "--toolsets", "none"]
-        ended = evrun_process("run", *more, *where, "--json", cwd=tmp_path)
+        ended = evrun("run", *more, *where, "--json", cwd=tmp_path)
         asked = sorted(request["prompt"] for request in endpoint.requests())
     assert evrun("replay", "r", "--check", cwd=tmp_path).code == 0
     return ended, asked
@@ -305,7 +304,7 @@ def test_imported_rows_and_ours_have_one_schema(tmp_path: Path) -> None:
     assert take_in(tmp_path, "--dataset", "d.jsonl").code == 0
     call = {"tool_calls": [{"name": "list_files", "arguments": {}}]}
     with running_endpoint(rules=[{"match": {"turn": 1}, "then": call}]) as endpoint:
-        ended = evrun_process(
+        ended = evrun(
             "run", "--run-name", "r", "--resume", "--base-url", endpoint.base_url, "--toolsets", "file",
             cwd=tmp_path,
         )  # fmt: skip
