@@ -75,15 +75,34 @@ def make_run(run: Path, commits: list[list[Event]] | None = None) -> Path:
     return run
 
 
-def judged(index: int, sample: int, score: float | None, end: Any = kept) -> list[list[Event]]:
-    """A sample that ended, with what the judge gave it."""
+def judged(
+    index: int, sample: int, score: float | None, end: Any = kept, text: str | None = None
+) -> list[list[Event]]:
+    """A sample that ended, with what the judge gave it; its answer is its place, if there is no `text`."""
     unit, call = unit_of(index, sample), f"j{index}.{sample}"
     judgement = [] if score is None else [TrajectoryJudged(unit, 1, score, "well", b"judge", None)]
     return [
         [begun(unit), reserve(call, unit)],
-        [spent(call), answered(call, f"{index}.{sample}", "hm")],
+        [spent(call), answered(call, text or f"{index}.{sample}", "hm")],
         [*judgement, end(unit)],
     ]
+
+
+def typed(record: dict[str, str]) -> dict[str, Any]:
+    """The values of a CSV record: what was no text in quotes is nothing here but numbers, truth and JSON."""
+    numbers = {"prompt_index", "sample", "attempt", "api_calls", "duration_s", "score", "batch_num"}
+    numbers.add("unknown_tool_calls")
+    nested = {"conversations", "usage", "error", "toolsets_used"}
+    truth = {"completed", "partial", "escaped"}
+    values: dict[str, Any] = {}
+    for name, text in record.items():
+        if text == "":
+            values[name] = None
+        elif name in numbers | nested | truth:
+            values[name] = json.loads(text)
+        else:
+            values[name] = text
+    return values
 
 
 def view_row(exported: dict[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,9 @@ def _save(datasets: Any, spooled: Path, directory: Path, fingerprint: str, descr
     try:
         table = datasets.table.MemoryMappedTable.from_file(str(spooled))
         info = datasets.DatasetInfo(description=description)
-        datasets.Dataset(table, info=info, fingerprint=fingerprint).save_to_disk(str(directory))
+        dataset = datasets.Dataset(table, info=info, fingerprint=fingerprint)
+        # Unless it is told, the package saves a dataset without rows so that it cannot be loaded.
+        dataset.save_to_disk(str(directory), num_shards=None if dataset.num_rows else 1)
     finally:
         if not bars:
             datasets.enable_progress_bars()

@@ -9,7 +9,7 @@ from projections import EXPORT_COLUMNS
 
 from ..errors import UsageFault
 
-GROUP_BYTES = 32 << 20
+GROUP_BYTES = 16 << 20
 GROUP_ROWS = 8192
 """A table holds no more: so much is in memory at once, but for a single row that is larger."""
 

@@ -15,7 +15,7 @@ import pytest
 
 from projections import EXPORT_COLUMNS, EXPORT_KINDS
 from tests.cli.shell import ENVIRONMENT, ROOT, Said, evrun
-from tests.exports import NASTY, judged, make_run, story, view_row
+from tests.exports import NASTY, judged, make_run, story, typed, view_row
 from tests.projections.histories import discarded
 from tests.runs import rows_of, views_of
 
@@ -37,23 +37,6 @@ def export(place: Path, how: str, *more: object, run: object = "r") -> Said:
 def expected(run: Path, *names: str) -> list[dict[str, Any]]:
     """The rows of these views, one after another."""
     return [row for name in names for row in rows_of(run / f"{name}.jsonl")]
-
-
-def typed(record: dict[str, str]) -> dict[str, Any]:
-    """The values of a CSV record: what was no text in quotes is nothing here but numbers, truth and JSON."""
-    numbers = {"prompt_index", "sample", "attempt", "api_calls", "duration_s", "score", "batch_num"}
-    numbers.add("unknown_tool_calls")
-    nested = {"conversations", "usage", "error", "toolsets_used"}
-    truth = {"completed", "partial", "escaped"}
-    values: dict[str, Any] = {}
-    for name, text in record.items():
-        if text == "":
-            values[name] = None
-        elif name in numbers | nested | truth:
-            values[name] = json.loads(text)
-        else:
-            values[name] = text
-    return values
 
 
 def read(how: str, path: Path) -> list[dict[str, Any]]:
