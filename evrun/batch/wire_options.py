@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ..errors import UsageFault
 from ..tools.distributions import percents
+from .agent_setting import is_program
 from .headers import check_headers
 from .request import FREE_CHOICES
 from .request_anthropic import EFFORTS
@@ -14,6 +15,14 @@ LOCAL_MODEL = "local"
 ROUTING = ("providers_allowed", "providers_ignored", "providers_order", "provider_sort")
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 LOWEST_THINKING_TOP_P = 0.95
+OF_A_CONVERSATION = (
+    "system_prompt", "ephemeral_system_prompt", "prefill", "response_format", "tool_choice",
+)  # fmt: skip
+OF_ANY_REQUEST = (
+    "stream", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled", "extra_body",
+    *ROUTING,
+)  # fmt: skip
+_SPELLED = {"prefill": "prefill-messages-file"}
 _DEFINED = frozenset({"text", "json_object", "json_schema"})
 
 
@@ -33,7 +42,7 @@ def check_wire(settings: Settings) -> None:
     check_headers(settings)
     if settings.toolsets == [] and not settings.tools and settings.mcp_config is None:
         check_tool_choice(settings, {})
-    found = [*_everywhere(settings)]
+    found = [*_everywhere(settings), *_by_a_program(settings)]
     if settings.model == LOCAL_MODEL:
         found += _at_the_embedded_model(settings)
     elif settings.api == "anthropic":
@@ -84,6 +93,18 @@ def _everywhere(settings: Settings) -> Iterator[Refusal]:
         )
     if kind == "json_schema" and not isinstance(_schema(settings), dict):
         yield Refusal("--response-format: json_schema without an object json_schema.schema")
+
+
+def _by_a_program(settings: Settings) -> Iterator[Refusal]:
+    """What a program's own requests say, because it writes them. A model that judges is asked by evrun."""
+    if not is_program(settings.agent):
+        return
+    plain = {"reasoning_disabled": False, "stream": False}
+    judged = (settings.judge or "").startswith("llm:")
+    for name in OF_A_CONVERSATION if judged else OF_A_CONVERSATION + OF_ANY_REQUEST:
+        if getattr(settings, name) != plain.get(name):
+            option = _SPELLED.get(name, name.replace("_", "-"))
+            yield Refusal(f"--{option}: --agent {settings.agent} writes its requests itself", "say it there")
 
 
 def _schema(settings: Settings) -> object:

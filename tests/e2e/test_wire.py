@@ -119,6 +119,11 @@ TABLE = [
     same(["--header", "X-Title=$UNSET_VARIABLE"], refused="UNSET_VARIABLE is not set"),
     same(["--header", "X-Title=$5"], refused="a value that begins with $"),
     same(["--header", "plain"], refused="expected NAME=VALUE"),
+    *(
+        Row(["--agent", "command:true", *options], No("writes its requests itself"), No("command:true"))
+        for options in (["--stream"], ["--seed", 1], ["--temperature", 1], ["--reasoning-disabled"],
+                        ["--system-prompt", "s"], ["--prefill-messages-file", "prefill.json"])
+    ),
     # What says how to work, and nothing to an endpoint.
     same(["--samples", 2, "--concurrency", 1, "--retries", 0, "--rpm", 1000, "--tpm", 10**9]),
 ]  # fmt: skip
