@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventlog.events import AttemptSuperseded, ModelAnswered, ModelAsked, ToolFinished
-from tests.agents.programs import CALLS, FUNCTION, PROGRAM
+from tests.agents.written import CALLS, FUNCTION, PROGRAM
 from tests.e2e.case import Case, hang
 from tests.endpoint.client import running_endpoint
 from tests.runs import evrun
