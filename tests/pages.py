@@ -232,6 +232,7 @@ def _environment(directory: Path, base_url: str) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
         "COLUMNS": "100",
+        "LC_ALL": "C.UTF-8",
         "OPENAI_BASE_URL": base_url,
     }
 
