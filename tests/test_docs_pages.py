@@ -133,3 +133,9 @@ def test_the_page_of_results_names_every_field_of_a_row(tmp_path: Path) -> None:
     listed = evrun("list", "--output-dir", ".", "--json", cwd=tmp_path).json
     fields |= set(listed) | set(listed["runs"][0])
     assert [field for field in fields if f"`{field}`" not in page] == []
+
+def test_the_index_leads_to_every_page() -> None:
+    """A page that the index does not name would be found by nobody."""
+    index = (ROOT / "docs/README.md").read_text("utf-8")
+    pages = [page.name for page in ROOT.glob("docs/*.md") if page.name != "README.md"]
+    assert [page for page in pages if f"]({page})" not in index] == []
