@@ -1,6 +1,7 @@
 """CSV datasets: rows as a table's reader sees them, or complaints with the line that an editor shows."""
 
 import gzip
+import tracemalloc
 
 import pytest
 import zstandard
@@ -120,3 +121,17 @@ def test_a_cell_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("evrun.batch.dataset_csv.LARGEST_CELL", 1000)
     with pytest.raises(UsageFault, match=r"line 2: a cell of more than 1000 letters"):
         read(tmp_path, b'prompt\n"' + b"x\n" * 1000)
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """20 MB of rows, of which a few are there at a time."""
+    path = tmp_path / "d.csv"
+    path.write_bytes(b"prompt\n" + b"".join(b"%d" % n + b"x" * 100_000 + b"\n" for n in range(200)))
+    tracemalloc.start()
+    try:
+        for _ in read_dataset(path):
+            pass
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
