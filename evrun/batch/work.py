@@ -21,6 +21,7 @@ from ..effects.secrets import Redactor, find_secrets
 from ..errors import EvrunError, leaf
 from ..journal import Journal
 from ..loop import Caller
+from ..otel import live_tracing
 from ..tools import Prepared, Toolbox, open_toolbox
 from .agent_setting import open_agent
 from .control import Control
@@ -179,6 +180,7 @@ class Work:
         async with (
             open_client(settings, self._environment) as client,
             open_judging(settings, redactor) as judge,
+            live_tracing(settings.otel, self._options.directory, self._ui.note),
             open_agent(settings, self._marker, redactor, self._ui.note) as agent,
         ):
             self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
