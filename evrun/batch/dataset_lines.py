@@ -61,8 +61,8 @@ class BatchLines:
             return f"a batch line is a request of OpenAI's API, and --api is {terms.api}"
         if terms.agent != "chat":
             return f"a batch line is one request, which leaves nothing to --agent {terms.agent}"
-        if terms.toolsets:
-            return "a batch line offers the tools of its body alone, and --toolsets names others"
+        if terms.tools:
+            return f"a batch line offers the tools of its body alone, whatever {terms.tools[0]} says"
         tier = body.get("service_tier")
         if tier not in {None, terms.service_tier}:
             return (

@@ -8,12 +8,15 @@ from .settings import Settings
 
 
 class Terms(NamedTuple):
-    """The part of the settings that a dataset is read by. `model` is empty while none is named."""
+    """The part of the settings that a dataset is read by.
+
+    `model` is empty while none is named; `tools` are the options that say which tools are offered.
+    """
 
     template: str = "{prompt}"
     model: str = ""
     api: str = "openai"
-    toolsets: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     service_tier: str | None = None
     agent: str = "chat"
 
@@ -31,11 +34,17 @@ class Terms(NamedTuple):
 def terms_of(settings: Settings) -> Terms:
     """The terms of a run."""
     tier = (settings.extra_body or {}).get("service_tier")
+    offering = {
+        "--toolsets": settings.toolsets,
+        "--tools": settings.tools,
+        "--mcp-config": settings.mcp_config,
+        "--tool-choice": settings.tool_choice,
+    }
     return Terms(
         settings.template,
         settings.model,
         settings.api,
-        tuple(settings.toolsets or ()),
+        tuple(option for option, value in offering.items() if value),
         tier if isinstance(tier, str) else None,
         settings.agent,
     )

@@ -82,7 +82,10 @@ def test_the_model_of_the_lines_is_found_by_a_scan(tmp_path):
     [
         ({"template": "Say: {prompt}"}, "which no --template can honour"),
         ({"api": "anthropic"}, "--api is anthropic"),
-        ({"toolsets": ["terminal"]}, "--toolsets names others"),
+        ({"toolsets": ["terminal"]}, "the tools of its body alone, whatever --toolsets says"),
+        ({"tools": ["mine.py"]}, "whatever --tools says"),
+        ({"mcp_config": "mcp.json"}, "whatever --mcp-config says"),
+        ({"tool_choice": "required"}, "whatever --tool-choice says"),
         ({"agent": "a.py:f"}, "nothing to --agent a.py:f"),
         ({"toolsets": []}, None),
         ({"extra_body": {"service_tier": "flex"}}, None),
