@@ -35,7 +35,7 @@ from .options import Options
 from .plan import Comparison, Identity, Numbering, Scan, compare, plan, scan
 from .quality import Facts, rejudge, rules_of
 from .settings import Settings, changes_between, settings_from_record, settings_record
-from .templating import check_template_change
+from .templating import check_change_fits
 from .tool_sources import run_toolsets
 
 WITHDRAWN_CHUNK = 1000
@@ -107,7 +107,7 @@ def check_plan_options(
             raise UsageFault(
                 f"--{name.replace('_', '-')} changes the plan, and no dataset was given", hint=again
             )
-    check_template_change(recorded, settings, batch, rows, again)
+    check_change_fits(recorded, settings, batch, rows, again)
     if not batch.plan_complete and not Path(settings.dataset).is_file():
         raise UsageFault(
             f"the planning was cut short, and its dataset {settings.dataset} is not there any more",

@@ -1,13 +1,18 @@
-"""Whether a template can be honoured: by what it says, and by the rows that a log holds."""
+"""Whether what is asked can be honoured: by what it says, and by the rows that a log holds."""
 
-from projections import BatchState, RowSource, row_messages, template_fields
+from collections.abc import Iterator
+from typing import Any
+
+from projections import BatchState, RowSource, is_batch_line, row_messages, template_fields
 
 from ..errors import UsageFault
+from .dataset_lines import BatchLines
+from .dataset_terms import Terms, terms_of
 from .settings import Settings
 
 _MAY_BE_ASKED = frozenset({"open", "pending", "failed", "discarded"})
 MOST_SAID = 20
-"""So many rows are named that a template does not fit."""
+"""So many rows are named."""
 
 
 def check_template(settings: Settings) -> None:
@@ -23,33 +28,48 @@ def check_template(settings: Settings) -> None:
         )
 
 
-def check_template_change(
+def check_change_fits(
     recorded: Settings, settings: Settings, batch: BatchState, rows: RowSource, again: str
 ) -> None:
-    """Refuse another template that the rows in the log do not fit; `again` says how to give a dataset.
+    """Refuse a change that the rows in the log do not fit; `again` says how to give a dataset.
 
     Raises:
-        UsageFault: it names other fields than before, or a row that is still to be asked does not fit.
+        UsageFault: a template names other fields than before, or a row that may still be asked cannot be.
     """
-    if recorded.template == settings.template:
+    # Another model is nothing that a row could fit or not: the run's is asked.
+    terms = terms_of(settings)._replace(model="")
+    if terms == terms_of(recorded)._replace(model=""):
         return
-    if template_fields(recorded.template) != template_fields(settings.template):
+    if terms.fields != template_fields(recorded.template):
         raise UsageFault(
             f"--template {settings.template!r} names other fields than before, and rows are known by these",
             hint=again,
         )
-    bad: list[str] = []
+    bad = [f"prompt_index {index}: {found}" for index, found in _unfit(terms, batch, rows)]
+    if bad:
+        more = [f"and {len(bad) - MOST_SAID} more"] if len(bad) > MOST_SAID else []
+        listing = "\n".join(bad[:MOST_SAID] + more)
+        raise UsageFault(f"rows of this run do not fit what is asked now\n{listing}", hint=again)
+
+
+def _unfit(terms: Terms, batch: BatchState, rows: RowSource) -> Iterator[tuple[int, str]]:
+    """The rows that may still be asked and cannot be, each once, with what is wrong."""
+    lines = BatchLines(terms)
     seen: set[tuple[int, int]] = set()
     for unit in batch.units.values():
         place = (unit.planned, unit.position)
         if unit.gone or unit.outcome not in _MAY_BE_ASKED or place in seen:
             continue
         seen.add(place)
-        try:
-            row_messages(rows.row_of(unit), {"template": settings.template})
-        except ValueError as error:
-            bad.append(f"prompt_index {unit.index}: {error}")
-    if bad:
-        more = [f"and {len(bad) - MOST_SAID} more"] if len(bad) > MOST_SAID else []
-        listing = "\n".join(bad[:MOST_SAID] + more)
-        raise UsageFault(f"--template {settings.template!r}: rows that do not fit it\n{listing}", hint=again)
+        row = rows.row_of(unit)
+        found = lines.complaint(unit.index, row) if is_batch_line(row) else _unaskable(row, terms)
+        if found is not None:
+            yield unit.index, found
+
+
+def _unaskable(row: dict[str, Any], terms: Terms) -> str | None:
+    try:
+        row_messages(row, {"template": terms.template})
+    except ValueError as error:
+        return str(error)
+    return None

@@ -188,6 +188,10 @@ def test_a_batch_line_that_fails_is_an_error_line_until_it_is_tried_again(tmp_pa
         assert (error["custom_id"], error["response"]["status_code"]) == ("b", 400)
         assert error["error"] == {"code": "bad_request", "message": "too odd"}
         assert [line["custom_id"] for line in case.rows("openai_output.jsonl")] == ["a"]
+        for unfit in (["--template", "Say {prompt}"], ["--tool-choice", "auto"]):
+            refused = case.resume("--retry-failed", *unfit)
+            assert refused.code == 2
+            assert "prompt_index 1: a batch line " in refused.stderr
         assert case.resume("--retry-failed").code == 0
     assert [line["custom_id"] for line in case.rows("openai_output.jsonl")] == ["a", "b"]
     assert not (case.run_directory / "openai_errors.jsonl").exists()
