@@ -11,7 +11,7 @@ from .calls import Call
 from .conversation import Attempt, ToolResult, Turn
 from .counts import count_attempt, unknown_calls
 from .exchanges import Exchange, Exchanges, Request, ToolUse, tell
-from .export_openai import openai_line
+from .export_openai import AskedMessages, openai_line
 from .export_rows import Best, ExportRows, RowLine, best_of, csv_head, csv_line, jsonl_line
 from .export_schema import COLUMNS as EXPORT_COLUMNS
 from .export_schema import KINDS as EXPORT_KINDS
@@ -52,6 +52,7 @@ __all__ = [
     "REMEDIES",
     "WARNING_PERCENTS",
     "Answer",
+    "AskedMessages",
     "Attempt",
     "BatchState",
     "Best",

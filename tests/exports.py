@@ -37,6 +37,19 @@ ROWS: list[dict[str, Any]] = [
     {"prompt": "five", "image": None, "n": 2**53},
     {"prompt": "six", "id": [1, [2, [3]]]},
 ]
+PICTURE = {
+    "messages": [
+        {"role": "system", "content": "Look well."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+            ],
+        },
+    ]
+}
+"""A row whose message has a part that is no text."""
 SAMPLES = 2
 
 

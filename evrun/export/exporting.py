@@ -12,6 +12,7 @@ from eventlog.storage import LogReader
 from projections import (
     EXPORT_OUTCOMES,
     EXPORT_SCHEMA_VERSION,
+    AskedMessages,
     ExportRows,
     RowLine,
     RowSpool,
@@ -86,7 +87,7 @@ def export_run(asked: Export) -> Exported:
         LogReader.open(asked.run / "log") as reader,
         spool_rows(reader, asked.outcomes, target.place, asked.to_sequence) as spool,
     ):
-        return _Writing(asked, target, spool).write()
+        return _Writing(asked, target, spool, AskedMessages(reader, spool.state)).write()
 
 
 def _check(asked: Export, target: Target) -> None:
@@ -109,10 +110,11 @@ def _check(asked: Export, target: Target) -> None:
 class _Writing:
     """Writes the rows of a spool, and counts."""
 
-    def __init__(self, asked: Export, target: Target, spool: RowSpool) -> None:
+    def __init__(self, asked: Export, target: Target, spool: RowSpool, messages: AskedMessages) -> None:
         self._asked = asked
         self._target = target
         self._spool = spool
+        self._messages = messages
         self._rows = ExportRows()
         self._counts: Counter[str] = Counter(dict.fromkeys(asked.outcomes, 0))
         self._unfinished = 0
@@ -125,7 +127,7 @@ class _Writing:
         else:
             self._target.write_file(_joined(self._chunks(lines)))
         return Exported(
-            self._spool.run,
+            self._spool.state.batch.run,
             self._counts.total(),
             dict(self._counts),
             self._spool.sequence,
@@ -157,7 +159,7 @@ class _Writing:
 
     def _openai(self, lines: Iterable[RowLine]) -> Iterator[bytes]:
         for row in lines:
-            line = openai_line(row, self._asked.reasoning_field)
+            line = openai_line(row, self._messages.of(row), self._asked.reasoning_field)
             if line is None:
                 self._unfinished += 1
             else:
@@ -181,7 +183,7 @@ class _Writing:
         spool = self._spool
         return {
             "evrun_schema": str(EXPORT_SCHEMA_VERSION),
-            "evrun_run": spool.run,
+            "evrun_run": spool.state.batch.run,
             "evrun_sequence": str(spool.sequence),
             "evrun_chain": spool.chain.hex(),
         }

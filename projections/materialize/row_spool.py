@@ -11,6 +11,7 @@ from typing import Self
 from ..export_rows import RowLine, outcome_of
 from ..load import Log
 from ..row_stream import Row, RowStream
+from ..state import RunState
 from ..view_names import row_file_order
 from .documents import chain_for
 from .passes import pour
@@ -22,12 +23,12 @@ class RowSpool(RowBuffer):
 
     They come in the order of the log and are given back in that of the views: those of the batches in
     numeric order, as in trajectories.jsonl, then the discarded, then the failed. Memory holds sixteen bytes
-    a row. `run`, `sequence` and `chain` say what they were made from.
+    a row. `state`, which stands at `sequence` with the chain value `chain`, is what they were made from.
     """
 
     def __init__(self, outcomes: Collection[str], place: Path) -> None:
         super().__init__()
-        self.run, self.sequence, self.chain = "", 0, b""
+        self.state, self.sequence, self.chain = RunState(), 0, b""
         self._outcomes = outcomes
         self._file = tempfile.TemporaryFile(dir=place, buffering=0)  # noqa: SIM115 (closed by `close`)
         self._size = 0
@@ -110,7 +111,7 @@ def spool_rows(log: Log, outcomes: Collection[str], place: Path, to_sequence: in
     except BaseException:
         spool.close()
         raise
-    spool.run = stream.state.batch.run
+    spool.state = stream.state
     spool.sequence, spool.chain = end, chain_for(log, end)[1]
     return spool
 

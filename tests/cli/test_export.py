@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from projections import EXPORT_COLUMNS, EXPORT_KINDS
+from eventlog.events import PlannedRow, PromptsPlanned, SessionOpened
+from projections import EXPORT_COLUMNS, EXPORT_KINDS, unit_name
 from tests.cli.shell import ENVIRONMENT, ROOT, Said, evrun
-from tests.exports import NASTY, judged, make_run, story, typed, view_row
-from tests.projections.histories import discarded
+from tests.exports import NASTY, PICTURE, judged, make_run, story, typed, view_row
+from tests.projections.histories import answered, begun, discarded, kept, reserve, spent, started
 from tests.runs import rows_of, views_of
 
 ALL = "kept,discarded,failed"
@@ -288,3 +289,23 @@ def test_best_is_the_sample_with_the_highest_score_of_those_that_are_exported(
     assert export(tmp_path, "jsonl", "--best", "--outcomes", "kept,discarded", "--force").code == 0
     found = [(row["prompt_index"], row["sample"], row["score"]) for row in read("jsonl", tmp_path / "out")]
     assert found == [(0, 1, 0.9), (3, 2, 0.0), (2, 1, 0.5)]
+
+
+def test_openai_lines_have_images_as_the_dataset_row_had_them(tmp_path: Path) -> None:
+    """In trajectories.jsonl an image is only named; to learn from it, it has to be there."""
+    row = PlannedRow(b"p" * 16, 1, 0, 1, json.dumps(PICTURE).encode())
+    unit = unit_name(row.content, 1, 1)
+    plan = PromptsPlanned([row], complete=True)
+    make_run(
+        tmp_path / "data/r",
+        [
+            [SessionOpened(1, 1, "host", "0"), started("r"), plan],
+            [begun(unit), reserve("c", unit)],
+            [spent("c"), answered("c", "A dot.", "hm")],
+            [kept(unit)],
+        ],
+    )
+    assert "[image_url]" in (tmp_path / "data/r/trajectories.jsonl").read_text("utf-8")
+    assert export(tmp_path, "openai").code == 0
+    (line,) = rows_of(tmp_path / "out")
+    assert line["messages"] == [*PICTURE["messages"], {"role": "assistant", "content": "A dot."}]
