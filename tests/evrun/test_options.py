@@ -133,7 +133,7 @@ REFUSED = {
     "distribution": ({"distribution": "nosuch"}, "--distribution nosuch: expected one of default"),
     "price": ({"prices": ["m=1"]}, "--price 'm=1' has another form"),
     "price below 0": ({"prices": ["m=1,-2"]}, "below 0"),
-    "agent": ({"agent": "a.py:f"}, "--agent a.py:f: only the built-in agent"),
+    "agent": ({"agent": "a.py"}, "--agent a.py: expected chat, FILE.py:FUNCTION"),
     "effort of the embedded model": ({"model": "local", "reasoning_effort": "high"}, "cannot reason"),
     **{
         f"{name} in the body": ({"extra_body": {name: 1}}, f"--extra-body {name}: evrun sets this itself")
@@ -222,8 +222,8 @@ def test_only_what_shapes_a_trajectory_is_in_the_digest():
     """How many at once, where and how patiently change nothing; every other setting does."""
     operational = {
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
-        "require_reasoning", "concurrency", "retries", "prompt_timeout", "request_timeout", "prices",
-        "unknown_price",
+        "require_reasoning", "unknown_tools", "judge", "judge_text", "min_score", "concurrency", "retries",
+        "prompt_timeout", "request_timeout", "rpm", "tpm", "prices", "unknown_price", "otel",
     }  # fmt: skip
     base = recorded_settings()
     other = {
@@ -261,6 +261,21 @@ def test_only_what_shapes_a_trajectory_is_in_the_digest():
         "provider_sort": "price",
         "distribution": "x",
         "toolsets": ["file"],
+        "judge": "llm:r",
+        "judge_text": "r",
+        "min_score": 0.5,
+        "unknown_tools": "keep",
+        "api": "anthropic",
+        "headers": {"a": "b"},
+        "stream": True,
+        "response_format": {"type": "text"},
+        "tool_choice": "auto",
+        "tools": ["t.py"],
+        "mcp_config": "m.json",
+        "web_allow": ["h"],
+        "rpm": 1,
+        "tpm": 1,
+        "otel": True,
     }
     assert other.keys() == set(Settings.__struct_fields__)
     for name, value in other.items():
