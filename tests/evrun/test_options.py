@@ -275,7 +275,7 @@ def test_only_what_shapes_a_trajectory_is_in_the_digest():
         "web_allow": ["h"],
         "rpm": 1,
         "tpm": 1,
-        "otel": True,
+        "otel": "http://x",
     }
     assert other.keys() == set(Settings.__struct_fields__)
     for name, value in other.items():
