@@ -26,6 +26,8 @@ DEFAULT_MOUNT = "/workspace"
 PROBE_S = 20.0
 PULL_S = 600.0
 REMOVE_S = 30.0
+LEAVING_S = 5.0
+"""Who wants to leave at once waits no longer for an engine; the next session removes what is left."""
 SHOWN = 500
 RUN_LABEL = "evrun.run"
 ATTEMPT_LABEL = "evrun.attempt"
@@ -102,14 +104,14 @@ class Containers:
                 [self._engine, *_listing(f"{RUN_LABEL}={self._marker}")],
                 check=False,
                 capture_output=True,
-                timeout=REMOVE_S,
+                timeout=LEAVING_S,
             ).stdout.split()
             if names:
                 subprocess.run(  # noqa: S603 - likewise
                     [self._engine, "rm", "--force", *names],
                     check=False,
                     capture_output=True,
-                    timeout=REMOVE_S,
+                    timeout=LEAVING_S,
                 )
 
     async def _find_engine(self) -> None:

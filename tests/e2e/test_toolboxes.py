@@ -18,6 +18,8 @@ from tests.runs import kill, start, wait_until
 QUICK = str(Path(__file__).parent.parent / "evrun/mcp_quick.py")
 TOKEN = "tok-abcdefgh-0123"
 TOOLS = '''
+import time
+
 from evrun.tools import ToolContext, tool
 
 print("the file runs")
@@ -28,6 +30,11 @@ def keep(line: str, context: ToolContext) -> dict:
     with (context.workdir / "kept").open("a") as file:
         file.write(line + "\\n")
     return {"kept": (context.workdir / "kept").read_text().splitlines()}
+
+@tool(timeout_s=0.2)
+def stay() -> None:
+    """Never return."""
+    time.sleep(100_000)
 '''
 
 
@@ -72,11 +79,11 @@ def starts(directory):
 
 
 def test_tools_of_every_kind_work_in_one_run(tmp_path, kit):
-    """Each gives back what it should, one thing is counted for each, and no secret is in any file."""
+    """Each gives back what it should, no secret is in any file, one that never returns holds up nothing."""
     rules = calls(
         [("python", {"code": "print(6 * 7)"}), ("terminal", {"command": "echo hi > f; ls"})],
         [("keep", {"line": "a"}), ("keep", {"line": 7}), ("web_fetch", {"url": "http://127.0.0.1:1/"})],
-        [("add", {"a": 1, "b": 2}), ("environment", {})],
+        [("stay", {}), ("add", {"a": 1, "b": 2}), ("environment", {})],
     )
     with running_endpoint(rules=rules) as endpoint:
         case = Case(tmp_path, endpoint, *kit, MY_TOKEN=TOKEN)
@@ -88,6 +95,7 @@ def test_tools_of_every_kind_work_in_one_run(tmp_path, kit):
         assert terminal["output"].split() == ["f"]
         assert {"kept": ["a"]} in rest
         assert {"result": "3", "error": None} in rest
+        assert {"error": "not done within 0.2 s"} in rest
         assert any("no public address" in str(each.get("error")) for each in rest)
         assert any("Expected `str`, got `int`" in str(each.get("error")) for each in rest)
         assert "A_TOKEN=[redacted:MY_TOKEN]" in str(rest[-1])

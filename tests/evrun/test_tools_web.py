@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from typing import ClassVar
 
 import anyio
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from evrun.effects import web as fetching
 from evrun.errors import UsageFault
-from evrun.tools.hosts import HostRules
+from evrun.tools.hosts import HostRules, is_public
 from evrun.tools.html_text import html_to_text
 from evrun.tools.web import web_toolset
 from projections import tool_succeeded
@@ -241,6 +242,32 @@ def test_the_connection_goes_to_the_address_that_was_checked(tmp_path, site, mon
 def test_a_list_names_hosts_in_full_or_what_is_below_them(allow, host, port, allowed):
     """With a port only that one."""
     assert (HostRules(allow).refusal(host, port) is None) is allowed
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.216.34", True),
+        ("::ffff:93.184.216.34", True),
+        ("::ffff:10.0.0.1", False),
+        ("64:ff9b::5db8:d822", True),
+        ("64:ff9b::a00:1", False),
+        ("2002:5db8:d822::1", True),
+        ("2002:a00:1::1", False),
+        ("2606:2800:220:1::1", True),
+        ("fe80::1", False),
+        ("ff0e::1", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("0.0.0.0", False),
+        ("100.64.0.1", False),
+        ("198.18.0.1", False),
+        ("::", False),
+    ],
+)
+def test_an_address_is_public_or_not_whatever_it_is_wrapped_in(address, public):
+    """An IPv4 address within an IPv6 one decides."""
+    assert is_public(ip_address(address)) is public
 
 
 @pytest.mark.parametrize(
