@@ -210,8 +210,6 @@ def _hung_up(request: web.Request) -> bool:
 
 async def _delivered(request: web.Request, response: web.Response) -> bool:
     """Write an answer; whether its program was there to take it."""
-    if _hung_up(request):
-        return False
     try:
         await response.prepare(request)
         await response.write_eof()

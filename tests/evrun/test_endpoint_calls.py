@@ -98,18 +98,31 @@ def test_a_program_that_asks_again_after_hanging_up_gets_the_answer_of_its_first
 
 
 def test_another_question_does_not_get_the_answer_that_was_left():
-    """One key differs, or one path: it is a call of its own."""
+    """One key more, or another path: it is a call of its own."""
+    both = CHAT | {"input": "hi"}
 
     async def body(open_endpoint):
-        await hang_up(open_endpoint)
+        await hang_up(open_endpoint, both)
         open_endpoint.answers.let.set()
         await until(lambda: open_endpoint.notes)
         async with client_of(open_endpoint) as client:
-            await client.post("/chat/completions", json=CHAT | {"seed": 1})
-            await client.post("/embeddings", json=CHAT | {"input": "hi"})
+            await client.post("/chat/completions", json=both | {"seed": 1})
+            await client.post("/embeddings", json=both)
         return len(open_endpoint.answers.asked)
 
     assert run(body, Slow()) == 3
+
+
+def test_an_answer_that_was_taken_is_not_given_again():
+    """A program that asks the same once more, also after its connection has closed, wants another answer."""
+
+    async def body(open_endpoint):
+        for _ in range(2):
+            async with client_of(open_endpoint) as client:
+                await client.post("/chat/completions", json=CHAT)
+        return len(open_endpoint.answers.asked)
+
+    assert run(body) == 2
 
 
 def test_a_refusal_that_was_left_is_not_kept():
