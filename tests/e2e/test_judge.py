@@ -1,6 +1,7 @@
 """The judge from the command line: scores, rejection sampling, money, and what a crash leaves of it."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from eventlog.events import BudgetReserved, ModelAnswered, SettingsChanged, TrajectoryJudged
 from evrun.batch import Options, run_batch
+from evrun.errors import UsageFault
 from tests.e2e.case import Case, hang
 from tests.e2e.test_trajectory_kills import Camera, Quiet
 from tests.endpoint.client import RunningEndpoint, running_endpoint
@@ -266,19 +268,19 @@ BAD = [
 def test_a_judge_that_cannot_judge_is_refused_before_anything_is_written(
     tmp_path: Path, judge: str, found: str
 ) -> None:
-    """Exit 2, what was found, no directory, no request."""
+    """What was found is said; there is no directory, and nobody was asked."""
     (tmp_path / "j.py").write_text(FUNCTION)
     (tmp_path / "empty.md").write_text(" \n")
     (tmp_path / "latin.md").write_bytes(b"gr\xfc\xdfe")
     (tmp_path / "broken.py").write_text("x = 1\ndef score(:\n")
     (tmp_path / "raises.py").write_text("1 / 0\ndef score(p, t): return 1\n")
-    with running_endpoint() as endpoint:
-        case = Case(tmp_path, endpoint, *PRICE, "--judge", judge)
-        case.write("p")
-        ended = case.first()
-        assert (ended.code, found in ended.stderr) == (2, True), ended
-        assert not (tmp_path / "data").exists()
-        assert endpoint.totals()["requests"] == 0
+    (tmp_path / "d.jsonl").write_text('{"prompt": "p"}\n')
+    kind, path = ("llm:", judge[4:]) if judge.startswith("llm:") else ("", judge)
+    given = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "judge": f"{kind}{tmp_path}/{path}"}
+    options = Options(run_name="r", output_dir=tmp_path / "data", dataset=tmp_path / "d.jsonl", given=given)
+    with pytest.raises(UsageFault, match=re.escape(found)):
+        anyio.run(partial(run_batch, options, {}, Quiet()))
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_least_score_without_a_judge_is_refused(tmp_path: Path) -> None:
