@@ -35,7 +35,7 @@ def views(case: Case) -> dict[str, bytes]:
 
 
 def test_rules_are_changed_in_any_direction_and_back_without_a_call(tmp_path: Path) -> None:
-    """After each change the outcomes are those of the rules; after the way back all row files are the same."""
+    """After each change the outcomes are those of the rules; after the way back row files are the same."""
     with running_endpoint(rules=RULES) as endpoint:
         case = Case(tmp_path, endpoint, "--toolsets", "file")
         case.write("fine", "unknown", "silent")
