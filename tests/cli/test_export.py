@@ -8,12 +8,15 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eventlog.events import PlannedRow, PromptsPlanned, SessionOpened
+from evrun.errors import UsageFault
+from evrun.export import Target
 from projections import EXPORT_COLUMNS, EXPORT_KINDS, unit_name
 from tests.cli.shell import ENVIRONMENT, ROOT, Said, evrun
 from tests.exports import NASTY, PICTURE, judged, make_run, story, typed, view_row
@@ -50,6 +53,14 @@ def read(how: str, path: Path) -> list[dict[str, Any]]:
         with path.open(newline="", encoding="utf-8") as file:
             return [typed(record) for record in csv.DictReader(file, strict=True)]
     return rows_of(path)
+
+
+def content(place: Path) -> dict[str, bytes | None]:
+    """Everything in a directory: files with their bytes, directories without."""
+    return {
+        str(path.relative_to(place)): path.read_bytes() if path.is_file() else None
+        for path in sorted(place.rglob("*"))
+    }
 
 
 @pytest.mark.parametrize("how", ["parquet", "jsonl", "csv"])
@@ -134,11 +145,13 @@ def test_the_same_log_gives_the_same_bytes_and_an_earlier_moment_its_own(run: Pa
     """An export says in itself what it was made from, so that `verify --anchor` can prove it."""
     import pyarrow.parquet as pq
 
-    for how in ("parquet", "jsonl", "csv", "openai"):
-        export(tmp_path, how, "--force")
-        first = (tmp_path / "out").read_bytes()
-        export(tmp_path, how, "--force")
-        assert (tmp_path / "out").read_bytes() == first
+    for how in FORMATS:
+        made = []
+        for place in (tmp_path / f"{how}-1", tmp_path / f"{how}-2"):
+            place.mkdir()
+            assert export(place, how, run=run).code == 0
+            made.append(content(place))
+        assert made[0] == made[1]
     said = export(tmp_path, "parquet", "--force", "--json").json
     made_from = pq.read_schema(tmp_path / "out").metadata
     anchor = f"{int(made_from[b'evrun_sequence'])}:{made_from[b'evrun_chain'].decode()}"
@@ -154,14 +167,14 @@ def test_exports_are_private_and_leave_nothing_beside_them_nor_in_the_run(
     run: Path, tmp_path: Path, how: str
 ) -> None:
     """Mode 0600 (0700 for a directory), no temporary file left, every byte of the run as it was."""
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    before = content(run)
     assert export(tmp_path, how).code == 0
     out = tmp_path / "out"
     files = [out] if out.is_file() else list(out.iterdir())
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE(out.stat().st_mode) == (0o700 if how == "hf" else 0o600)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out"]
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert content(run) == before
 
 
 @pytest.mark.parametrize("how", FORMATS)
@@ -214,21 +227,27 @@ def test_wrong_input_is_told_and_writes_nothing(
     assert views_of(run) == views
 
 
-@pytest.mark.parametrize("how", FORMATS)
-def test_a_full_disk_leaves_nothing_at_the_path(run: Path, tmp_path: Path, how: str) -> None:
-    """Exit 1 with the reason; what an earlier export had made is still there, byte for byte."""
+@pytest.mark.parametrize(
+    ("how", "early"), [*((how, True) for how in FORMATS), ("jsonl", False), ("hf", False)]
+)
+def test_a_full_disk_leaves_nothing_at_the_path(run: Path, tmp_path: Path, how: str, *, early: bool) -> None:
+    """Exit 1 with the reason; what an earlier export had made is still there, byte for byte, and alone.
+
+    There is no room for the rows on their way (`early`), or for them and no more.
+    """
+    room = 1024 if early else (run / "trajectories.jsonl").stat().st_size
     (tmp_path / "full").mkdir()
     assert evrun("export", "r", "--format", how, "-o", "full/out", cwd=tmp_path).code == 0
-    before = {path: path.read_bytes() for path in (tmp_path / "full").rglob("*") if path.is_file()}
+    before = content(tmp_path / "full")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
     try:
         said = evrun("export", "r", "--format", how, "-o", "full/out", "--force", cwd=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert said.code == 1, said
     assert "File too large" in said.err
-    assert {path: path.read_bytes() for path in (tmp_path / "full").rglob("*") if path.is_file()} == before
+    assert content(tmp_path / "full") == before
 
 
 SLOW = """
@@ -309,3 +328,18 @@ def test_openai_lines_have_images_as_the_dataset_row_had_them(tmp_path: Path) ->
     assert export(tmp_path, "openai").code == 0
     (line,) = rows_of(tmp_path / "out")
     assert line["messages"] == [*PICTURE["messages"], {"role": "assistant", "content": "A dot."}]
+
+
+def test_what_comes_into_being_meanwhile_is_not_replaced(run: Path, tmp_path: Path) -> None:
+    """The path is looked at again when all is written."""
+    target = Target(tmp_path / "out", force=False)
+    target.check_file()
+
+    def chunks() -> Iterator[bytes]:
+        yield b"ours"
+        (tmp_path / "out").write_bytes(b"theirs")
+
+    with pytest.raises(UsageFault, match="is there already"):
+        target.write_file(chunks())
+    assert content(tmp_path)["out"] == b"theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out"]
