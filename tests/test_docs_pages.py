@@ -134,6 +134,7 @@ def test_the_page_of_results_names_every_field_of_a_row(tmp_path: Path) -> None:
     fields |= set(listed) | set(listed["runs"][0])
     assert [field for field in fields if f"`{field}`" not in page] == []
 
+
 def test_the_index_leads_to_every_page() -> None:
     """A page that the index does not name would be found by nobody."""
     index = (ROOT / "docs/README.md").read_text("utf-8")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from projections import prompt_text
 
+from ..batch.briefs import image_of
 from ..effects.processes import Ended, run_command
 from ..effects.secrets import Redactor, child_environment
 from .calls import AgentCalls
@@ -33,6 +34,10 @@ class CommandAgent:
 
     async def run(self, calls: AgentCalls) -> AgentEnd:
         """Run the command to its end and say how it ended."""
+        image = image_of(calls.brief.row)
+        if image is not None:
+            why = f"the row wants the container image {image!r}, and a program runs on this machine only"
+            return AgentEnd("no_container", why)
         token = self._endpoint.admit(calls.ask)
         try:
             ended = await self._start(calls, token)

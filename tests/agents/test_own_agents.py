@@ -173,6 +173,32 @@ def test_a_program_that_fails_shows_the_end_of_its_output(tmp_path):
     assert "no such module" in row["error"]["message"]
 
 
+def test_a_program_never_runs_on_the_host_for_a_row_that_wants_a_container(tmp_path):
+    """The prompt fails, with the image named; the other rows go on."""
+    with running_endpoint() as endpoint:
+        case = case_with(tmp_path, endpoint, "program")
+        case.dataset.write_text('{"prompt": "p", "image": "alpine"}\n{"prompt": "q"}\n')
+        assert case.first().code == 3
+    (row,) = case.rows("failed.jsonl")
+    assert row["error"]["class"] in {"no_container", "image_pull"}
+    assert len(case.rows()) == 1
+
+
+def test_a_judge_scores_what_an_own_agent_made(tmp_path):
+    """It sees the whole conversation; its call is paid once, and the score stands in the row."""
+    (tmp_path / "rubric.txt").write_text("Is it good?")
+    rules = [{"match": {"contains": "Is it good?"}, "then": {"text": '{"score": 7, "feedback": "fine"}'}}]
+    with running_endpoint(rules=rules) as endpoint:
+        case = case_with(tmp_path, endpoint, "program", "--judge", f"llm:{tmp_path / 'rubric.txt'}")
+        case.write("p")
+        assert case.first().code == 0
+        assert len(endpoint.requests()) == CALLS + 1
+        assert "p: turn 9" in endpoint.requests()[-1]["prompt"]
+    assert [(row["score"], row["feedback"], row["api_calls"]) for row in case.rows()] == [
+        (7.0, "fine", CALLS)
+    ]
+
+
 def test_so_many_calls_and_no_more(tmp_path):
     """--max-turns ends an agent that does not end; what it did is a partial trajectory."""
     with running_endpoint() as endpoint:
