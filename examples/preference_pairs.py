@@ -3,22 +3,21 @@
 `evrun project RUN preference_pairs.py:PreferencePairs -o pairs.jsonl`, of a run with `--samples 2` or more.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from eventlog.events import PromptsPlanned, Recorded, TrajectoryCompleted, TrajectoryDiscarded
-from projections import RunState, attempt_messages, request_messages, row_messages, unit_name
+from projections import RunState, conversation_messages, loads_lenient, request_messages, unit_name
 
 Messages = list[dict[str, Any]]
 
 
 class Sample(NamedTuple):
-    """What a sample came to say, and the judge's score, if there is a judge."""
+    """A sample's whole conversation, and the judge's score, if there is a judge."""
 
     score: float | None
-    said: Messages
+    messages: Messages
 
 
 class State(NamedTuple):
@@ -30,7 +29,7 @@ class State(NamedTuple):
 
 
 class PreferencePairs:
-    """One pair a prompt: better is the higher score of a judge; where there is none, kept over discarded."""
+    """One pair a prompt: better is the higher score; where some have none, kept over discarded."""
 
     def initial(self) -> State:
         """Nothing yet."""
@@ -46,32 +45,49 @@ class PreferencePairs:
                 # It is open until evrun's fold sees its end.
                 attempt = state.run.batch.open.get(unit)
                 if attempt is not None:
-                    state.samples[unit] = Sample(attempt.score, sent(attempt_messages(attempt)))
+                    row = loads_lenient(state.rows[prompt_of(unit)])
+                    told = conversation_messages(row, state.run.batch.settings, attempt)
+                    state.samples[unit] = Sample(attempt.score, request_messages(told, {}))
             case _:
                 pass
         state.run.apply(record)
 
     def render(self, state: State) -> Iterator[dict[str, Any]]:
         """One line a pair."""
-        of_prompt: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+        of_prompt: defaultdict[str, list[tuple[bool, Sample]]] = defaultdict(list)
         for name, unit in state.run.batch.units.items():
             if unit.outcome in {"kept", "discarded"} and name in state.samples:
-                score = state.samples[name].score
-                worth = float(unit.outcome == "kept") if score is None else score
-                of_prompt[prompt_of(name)].append((worth, name))
-        for prompt, found in of_prompt.items():
-            (low, worst), (high, best) = min(found), max(found)
-            if low < high:
-                asked = row_messages(json.loads(state.rows[prompt]), state.run.batch.settings)
-                chosen, rejected = state.samples[best].said, state.samples[worst].said
-                yield {"prompt": sent(asked), "chosen": chosen, "rejected": rejected}
+                of_prompt[prompt_of(name)].append((unit.outcome == "kept", state.samples[name]))
+        for samples in of_prompt.values():
+            ranked = sorted(samples, key=worth_by_score if all_scored(samples) else worth_by_outcome)
+            if worth_by_outcome(ranked[0]) != worth_by_outcome(ranked[-1]):
+                yield from pair(ranked[-1][1].messages, ranked[0][1].messages)
+
+
+def all_scored(samples: list[tuple[bool, Sample]]) -> bool:
+    """Whether the judge's scores alone can rank them."""
+    return all(sample.score is not None for _, sample in samples)
+
+
+def worth_by_score(one: tuple[bool, Sample]) -> float:
+    """How good a scored sample is."""
+    return one[1].score or 0.0
+
+
+def worth_by_outcome(one: tuple[bool, Sample]) -> tuple[bool, float]:
+    """How good a sample is where some have no score: kept over discarded, then the score."""
+    return one[0], worth_by_score(one)
+
+
+def pair(better: Messages, worse: Messages) -> Iterator[dict[str, Any]]:
+    """The pair of two conversations; none where one says nothing that the other does not say."""
+    same = 0
+    while same < min(len(better), len(worse)) and better[same] == worse[same]:
+        same += 1
+    if same < min(len(better), len(worse)):
+        yield {"prompt": better[:same], "chosen": better[same:], "rejected": worse[same:]}
 
 
 def prompt_of(unit: str) -> str:
     """A unit's name without its sample."""
     return unit.rpartition(".")[0]
-
-
-def sent(messages: list[Any]) -> Messages:
-    """Messages as they go to a model."""
-    return request_messages(messages, {})
