@@ -157,6 +157,7 @@ def test_a_response_is_told_item_by_item_in_order():
     added = [event["item"] for event in told if event["type"] == "response.output_item.added"]
     assert [item["type"] for item in added] == [item["type"] for item in done]
     assert (added[1]["content"], added[2]["arguments"], added[3]["input"]) == ([], "", "")
+    assert [item.get("status") for item in added] == [None, "in_progress", None, None, "in_progress"]
 
 
 @pytest.mark.parametrize(
