@@ -59,9 +59,10 @@ class PreferencePairs:
             if unit.outcome in {"kept", "discarded"} and name in state.samples:
                 of_prompt[prompt_of(name)].append((unit.outcome == "kept", state.samples[name]))
         for samples in of_prompt.values():
-            ranked = sorted(samples, key=worth_by_score if all_scored(samples) else worth_by_outcome)
-            if worth_by_outcome(ranked[0]) != worth_by_outcome(ranked[-1]):
-                yield from pair(ranked[-1][1].messages, ranked[0][1].messages)
+            worth = worth_by_score if all_scored(samples) else worth_by_outcome
+            worst, best = min(samples, key=worth), max(samples, key=worth)
+            if worth(worst) < worth(best):
+                yield from pair(best[1].messages, worst[1].messages)
 
 
 def all_scored(samples: list[tuple[bool, Sample]]) -> bool:
@@ -69,14 +70,14 @@ def all_scored(samples: list[tuple[bool, Sample]]) -> bool:
     return all(sample.score is not None for _, sample in samples)
 
 
-def worth_by_score(one: tuple[bool, Sample]) -> float:
-    """How good a scored sample is."""
-    return one[1].score or 0.0
+def worth_by_score(one: tuple[bool, Sample]) -> tuple[float, bool]:
+    """How good a scored sample is; of equal scores, kept over discarded."""
+    return one[1].score or 0.0, one[0]
 
 
-def worth_by_outcome(one: tuple[bool, Sample]) -> tuple[bool, float]:
+def worth_by_outcome(one: tuple[bool, Sample]) -> tuple[float, float]:
     """How good a sample is where some have no score: kept over discarded, then the score."""
-    return one[0], worth_by_score(one)
+    return float(one[0]), one[1].score or 0.0
 
 
 def pair(better: Messages, worse: Messages) -> Iterator[dict[str, Any]]:

@@ -233,7 +233,9 @@ def test_preference_pairs_prefer_what_was_kept(place: Path) -> None:
 
 def test_preference_pairs_prefer_the_higher_score(tmp_path: Path) -> None:
     """With a judge its score decides, also between two that were kept."""
-    make_run(tmp_path / "data/r", story()[:1] + judged(0, 1, 0.25) + judged(0, 2, 0.75) + judged(1, 1, 1.0))
+    commits = story()[:1] + judged(0, 1, 0.25) + judged(0, 2, 0.75) + judged(1, 1, 1.0)
+    commits += judged(2, 1, 0.5) + judged(2, 2, 0.5)
+    make_run(tmp_path / "data/r", commits)
     fold = ROOT / "examples/preference_pairs.py"
     (pair,) = evrun("project", "r", f"{fold}:PreferencePairs", "--json", cwd=tmp_path).json["shown"]
     assert [pair[side][0]["content"] for side in ("chosen", "rejected")] == ["0.2", "0.1"]
