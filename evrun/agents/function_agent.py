@@ -1,9 +1,7 @@
 """An agent that is a Python function: `FILE.py:FUNCTION` or `MODULE:FUNCTION`."""
 
 import importlib
-import importlib.util
 import inspect
-import sys
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -15,6 +13,7 @@ from projections import prompt_text
 
 from ..effects.foreign import in_a_task
 from ..errors import UsageFault
+from ..own.code import run_file
 from .calls import AgentCalls
 from .context import CallRefused, Context
 
@@ -100,27 +99,17 @@ def _load(spec: str) -> FunctionAgent:
 
 
 def _module(home: str, spec: str) -> ModuleType:
-    if home.endswith(".py") and not Path(home).is_file():
-        raise UsageFault(f"--agent {spec}: there is no file {home}", hint=_HINT)
+    if home.endswith(".py"):
+        if not Path(home).is_file():
+            raise UsageFault(f"--agent {spec}: there is no file {home}", hint=_HINT)
+        return run_file(Path(home), "--agent")
     try:
-        if not home.endswith(".py"):
-            return importlib.import_module(home)
-        path = Path(home)
-        found = importlib.util.spec_from_file_location(f"evrun_agent_{path.stem}", path.absolute())
-        assert found is not None
-        assert found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        # Its dataclasses and type hints look it up there; its neighbours can be imported by it.
-        sys.modules[found.name] = module
-        if str(path.absolute().parent) not in sys.path:
-            sys.path.append(str(path.absolute().parent))
-        found.loader.exec_module(module)
+        return importlib.import_module(home)
     except (Exception, SystemExit) as error:
         raise UsageFault(
             f"--agent {spec}: {_place(error)}{type(error).__name__}: {error}",
             hint="mend it, then do this again",
         ) from error
-    return module
 
 
 def _place(error: BaseException) -> str:

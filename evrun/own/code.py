@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ..errors import UsageFault
@@ -25,7 +26,7 @@ def load_name(text: str, option: str) -> tuple[Any, Path]:
         raise UsageFault(f"{option} {text}: expected FILE.py:NAME, for example spend.py:SpendPerHour")
     if not path.is_file():
         raise UsageFault(f"{option} {text}: there is no file {path}", "give the path of a Python file")
-    found = vars(_run(path, option)).get(name)
+    found = vars(run_file(path, option)).get(name)
     if found is None:
         raise UsageFault(f"{option} {text}: there is no {name} in {path}")
     return found, path
@@ -41,7 +42,12 @@ def place_of(error: BaseException, path: Path) -> str:
     return f"{path}, line {lines[-1]}" if lines else str(path)
 
 
-def _run(path: Path, option: str) -> Any:
+def run_file(path: Path, option: str) -> ModuleType:
+    """Run a Python file that is there, once more at each call; its neighbours can be imported by it.
+
+    Raises:
+        UsageFault: it cannot be run; with file, line, and what to do.
+    """
     if path.stem in _OURS:
         raise UsageFault(
             f"{option} {path}: a file of this name hides evrun's own {path.stem} from what it imports",

@@ -1,10 +1,7 @@
 """Tools of the user's own: the functions of a Python file (`--tools FILE.py`), a toolset named after it."""
 
-import importlib.util
 import inspect
 import re
-import sys
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +12,7 @@ import anyio
 
 from ..effects.foreign import in_a_task, in_daemon_thread
 from ..errors import UsageFault
+from ..own.code import run_file
 from .authoring import MARK, Marked
 from .base import Tool, ToolContext, Toolset
 from .shown import as_result
@@ -41,36 +39,12 @@ def load_tools(path: Path) -> Toolset:
 def _run_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageFault(f"--tools {path}: there is no such file", hint="give the path of a Python file")
-    # A name of its own, so that a file called json.py is not the library's json to anybody.
-    spec = importlib.util.spec_from_file_location(f"evrun_tools_{path.stem}", path)
-    if spec is None or spec.loader is None or not NAME.fullmatch(path.stem):
+    if path.suffix != ".py" or not NAME.fullmatch(path.stem):
         raise UsageFault(
             f"--tools {path}: expected a file named with letters, digits, '_' and '-', ending in .py",
             hint="its name is that of its toolset",
         )
-    module = importlib.util.module_from_spec(spec)
-    # Its dataclasses and type hints look it up there; its neighbours can be imported by it.
-    sys.modules[spec.name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise UsageFault(
-            f"--tools {_place(path, error)}: {type(error).__name__}: {error}",
-            hint="mend the file, then do this again",
-        ) from error
-    return module
-
-
-def _place(path: Path, error: BaseException) -> str:
-    """Where in the file something went wrong: its last line that took part."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}, line {error.lineno}"
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-    ]
-    return f"{path}, line {lines[-1]}" if lines else str(path)
+    return run_file(path, "--tools")
 
 
 def _marked(module: ModuleType, path: Path) -> list[tuple[Callable[..., Any], Marked]]:
