@@ -85,6 +85,9 @@ def parse_answer(body: bytes) -> Answer:
     except RecursionError:
         return Answer(problem="the answer's JSON is nested too deeply to be read")
     answer.usage_raw = usage if isinstance(usage, dict) else None
+    if answer.usage_raw is not None and is_embedding(value):
+        # They have no output, and most endpoints do not say so.
+        answer.usage_raw = {"completion_tokens": 0, **answer.usage_raw}
     return answer
 
 

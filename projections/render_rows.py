@@ -3,6 +3,7 @@
 Fields stand in one order and have one type in every row; what is not known is null.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -89,12 +90,13 @@ class Frame:
                 self._system_turns[key] = turn
         return turn
 
-    def tool_stats(self, counts: Counts) -> tuple[dict[str, Any], dict[str, int]]:
-        """`tool_stats` and `tool_error_counts`: every tool of the run, and nothing else."""
-        if not counts.tools:
+    def tool_stats(self, counts: Counts, own: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, int]]:
+        """`tool_stats` and `tool_error_counts`: of every tool of the run, and those an own agent brings."""
+        if not counts.tools and not own:
             return self._zero_stats, self._zero_errors
-        stats, errors = dict(self._zero_stats), dict(self._zero_errors)
-        for name in counts.tools.keys() & self._zero_stats.keys():
+        stats = self._zero_stats | {name: {"count": 0, "success": 0, "failure": 0} for name in own}
+        errors = self._zero_errors | dict.fromkeys(own, 0)
+        for name in counts.tools.keys() & stats.keys():
             count, success, failure = counts.tools[name]
             stats[name] = {"count": count, "success": success, "failure": failure}
             errors[name] = failure
@@ -160,7 +162,7 @@ def _fields(frame: Frame, place: Place, attempt: Attempt | None, counts: Counts)
     row = row_object(place.row)
     toolsets = [] if attempt is None else attempt.toolsets
     conversations, escaped = _conversations(frame, row, attempt, toolsets)
-    stats, errors = frame.tool_stats(counts)
+    stats, errors = frame.tool_stats(counts, _tools_of_own_agent(attempt))
     return {
         "prompt_index": place.index,
         "conversations": conversations,
@@ -184,6 +186,13 @@ def _fields(frame: Frame, place: Place, attempt: Attempt | None, counts: Counts)
         "settings": None if attempt is None else attempt.settings.hex(),
         "unknown_tool_calls": frame.unknown_calls(attempt, counts, row),
     }
+
+
+def _tools_of_own_agent(attempt: Attempt | None) -> list[str]:
+    """The names of the tools that an own agent told its model of; none of the built-in agent's."""
+    if attempt is None or attempt.own is None:
+        return []
+    return sorted({tool["name"] for tool in agent_tools(attempt)})
 
 
 def _conversations(

@@ -1,9 +1,10 @@
 """A model endpoint on loopback that keeps its own account of what it served.
 
-It speaks enough of the OpenAI dialect (``POST /v1/chat/completions``, ``GET /v1/models``) and of Anthropic's
-(``POST /v1/messages``: the same answers, rules and account, errors in its shape) for tests and benchmarks, as
-a process of its own, so that a test can kill the client, or the endpoint, and still know what was really
-billed. Start it by `tests.endpoint.client.running_endpoint(...)`, or by hand::
+It speaks enough of the OpenAI dialect (``POST /v1/chat/completions``, ``GET /v1/models``; ``/v1/responses``
+and ``/v1/embeddings``, never streamed) and of Anthropic's (``POST /v1/messages``: the same answers, rules and
+account, errors in its shape) for tests and benchmarks, as a process of its own, so that a test can kill the
+client, or the endpoint, and still know what was really billed. Start it by
+`tests.endpoint.client.running_endpoint(...)`, or by hand::
 
     python -m tests.endpoint --port 0 --latency-ms 50 --api-key KEY --rules RULES.json --account-file A.jsonl
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .account import Account, entry_of
-from .answers import Request, answer, read_request
+from .answers import Answered, Request, answer, read_request
 from .anthropic import error_of, message_of
+from .responses import as_chat, embeddings_of, response_of
 from .rules import Script
 from .streams import message_stream_of, stream_of
 from .wire import Connection, Head, response_bytes
@@ -35,6 +36,11 @@ class Options(msgspec.Struct):
     keep_bodies: bool = False
 
 
+ASKING = ("/chat/completions", "/messages", "/responses", "/embeddings")
+AS_CHAT = ("/responses", "/embeddings")
+"""Read as a chat, for rules to look at; answered whole, never in a stream."""
+
+
 class Exchange(NamedTuple):
     """One request on its way to an answer."""
 
@@ -48,6 +54,13 @@ class Exchange(NamedTuple):
     def anthropic(self) -> bool:
         """Whether it is in Anthropic's dialect: the path says so."""
         return self.head.path.partition("?")[0].endswith("/messages")
+
+
+def _as_asked(exchange: Exchange, made: Answered) -> tuple[bytes, str, int]:
+    """An answer in the shape of the Responses dialect, or of embeddings."""
+    if exchange.head.path.endswith("/responses"):
+        return response_of(made.body), "application/json", made.output_tokens
+    return embeddings_of(exchange.request.body, exchange.request.input_tokens), "application/json", 0
 
 
 class Endpoint:
@@ -87,7 +100,7 @@ class Endpoint:
 
     def request(self, connection: Connection, head: Head, body: bytes) -> None:
         """Answer now, or after the latency."""
-        if head.method == "POST" and head.path.partition("?")[0].endswith(("/chat/completions", "/messages")):
+        if head.method == "POST" and head.path.partition("?")[0].endswith(ASKING):
             if self.options.keep_bodies:
                 self.bodies.append({"path": head.path, "headers": head.headers, "body": _read(body)})
             self._chat(connection, head, body)
@@ -123,6 +136,9 @@ class Endpoint:
 
     def _chat(self, connection: Connection, head: Head, body: bytes) -> None:
         request = read_request(body)
+        if head.path.endswith(AS_CHAT):
+            told = read_request(as_chat(head.path, body))
+            request = msgspec.structs.replace(told, body=body, digest=request.digest, stream=False)
         place = self.account.arrive(request.digest)
         auth_ok = self._auth_ok(head)
         then = self.script.decide(request, *place) if auth_ok else WRONG_KEY_RULE
@@ -184,6 +200,8 @@ class Endpoint:
             return _told(exchange, status, said if exchange.anthropic else other), "application/json", 0
         made = answer(exchange.request, then, self.defaults)
         whole = message_of(made.body) if exchange.anthropic else made.body
+        if exchange.head.path.endswith(AS_CHAT):
+            return _as_asked(exchange, made)
         how = then.get("stream", {})
         if not exchange.request.stream or how is False:
             return whole, "application/json", made.output_tokens
