@@ -57,14 +57,11 @@ assert second["status"] == "completed", second
 
 
 def test_responses_and_embeddings_are_recorded_priced_and_in_the_trajectory(tmp_path):
-        agent = f"command:{sys.executable} embeds.py"
-        case = Case(tmp_path, endpoint, "--agent", agent, "--keep-all", *prices)
+    """Each call by its own model's price; the conversation goes on over an id, without embeddings."""
     (tmp_path / "embeds.py").write_text(EMBEDS)
     with running_endpoint() as endpoint:
-        prices = ("--price", "m=1,2", "--price", "small-embedder=0.5,0")
-        case = Case(
-            tmp_path, endpoint, "--agent", f"command:{sys.executable} embeds.py", "--keep-all", *prices
-        )
+        options = ("--keep-all", "--price", "m=1,2", "--price", "small-embedder=0.5,0")
+        case = Case(tmp_path, endpoint, "--agent", f"command:{sys.executable} embeds.py", *options)
         case.write("one two three")
         first = case.first("--max-tokens", 50, "--budget-usd", "1")
         assert first.code == 0, first
