@@ -26,6 +26,7 @@ _PAIRS = (
     ("reasoning_effort", "reasoning_disabled"),
 )
 """Two options of which one says what the other does not: where one counts more, the other is not heard."""
+_SWITCHES = frozenset({"true", "True", "TRUE", "false", "False", "FALSE"})
 _LISTS_WITH_COMMAS = frozenset(
     {"providers_allowed", "providers_ignored", "providers_order", "toolsets", "web_allow"}
 )
@@ -97,7 +98,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text("utf-8")
-        value = tomllib.loads(text) if path.suffix == ".toml" else _yaml(text)
+        value, words = (tomllib.loads(text), {}) if path.suffix == ".toml" else _yaml(text)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageFault(f"--config {path}: {reason}", hint="give a YAML, TOML or JSON file") from error
@@ -108,14 +109,25 @@ def read_config(path: Path) -> dict[str, Any]:
             f"--config {path}: expected options by name, found {str(value)[:60]!r}",
             hint="for example a line 'batch_size: 20'",
         )
-    return value
+    return {name: _as_written(item, words.get(str(name))) for name, item in value.items()}
 
 
-def _yaml(text: str) -> Any:
+def _as_written(value: Any, word: Any) -> Any:
+    """A plain value as it was typed: to YAML 2026_01_15 is a number, and 1.10 is 1.1."""
+    if isinstance(word, str) and value is not None and not isinstance(value, bool):
+        return word
+    if isinstance(value, list) and isinstance(word, list):
+        return [_as_written(*pair) for pair in zip(value, word, strict=True)]
+    return word if isinstance(value, bool) and word not in _SWITCHES else value
+
+
+def _yaml(text: str) -> tuple[Any, dict[str, Any]]:
+    """What YAML takes a text for, and the same with every plain value as it was written."""
     import yaml  # noqa: PLC0415  (only where a config file is given)
 
     try:
-        return yaml.safe_load(text)
+        words = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  (it makes nothing but texts)
+        return yaml.safe_load(text), words if isinstance(words, dict) else {}
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
 

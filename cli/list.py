@@ -27,7 +27,8 @@ def list_command(*, output_dir: OutputDirectory = DATA, json: JsonFlag = False) 
     """
     if output_dir != DATA and not output_dir.is_dir():
         raise UsageFault(f"--output-dir {output_dir} is no directory", "runs are looked for in it, by name")
-    runs = [entry(output_dir / name) for name in run_names(output_dir)]
+    names = [name for name in run_names(output_dir) if not never_began(output_dir / name)]
+    runs = [entry(output_dir / name) for name in names]
     if json:
         output.as_json({"output_dir": str(output_dir), "runs": runs})
     elif runs:
@@ -35,6 +36,14 @@ def list_command(*, output_dir: OutputDirectory = DATA, json: JsonFlag = False) 
     else:
         output.line(f"there are no runs in {output_dir}")
     return 0
+
+
+def never_began(directory: Path) -> bool:
+    """Whether a directory is what a run leaves that was refused, or killed, before its first event."""
+    try:
+        return [entry.name for entry in log_of(directory).iterdir()] == ["LOCK"]
+    except OSError:
+        return False
 
 
 def entry(directory: Path) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class FoldFailed(Exception):
     applied, null in the other two.
     """
 
-    def __init__(self, part: str, record: Recorded | None, error: Exception) -> None:
+    def __init__(self, part: str, record: Recorded | None, error: BaseException) -> None:
         self.part = part
         self.sequence = None if record is None else record.sequence
         self.event = None if record is None else type(record.event).__name__
@@ -68,7 +68,7 @@ def fold_events(log: Log, fold: Any, to_sequence: int | None = None) -> Any:
             after = fold.apply(state, record) if whole else state.apply(record)
             if after is None and isinstance(state, UNCHANGEABLE):
                 _refuse_none(state)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise FoldFailed("apply", record, error) from error
         state = state if after is None else after
     return state
@@ -82,7 +82,7 @@ def render_fold(fold: Any, state: Any) -> Any:
     """
     try:
         return fold.render(state) if hasattr(fold, "initial") else state.render()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FoldFailed("render", None, error) from error
 
 
@@ -94,7 +94,7 @@ def project(log: Log, fold: Any, to_sequence: int | None = None) -> Any:
 def _begin(fold: Any) -> Any:
     try:
         return fold.initial()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FoldFailed("initial", None, error) from error
 
 

@@ -3,8 +3,13 @@
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from eventlog.errors import LogRefused
+
+# How quickly examples are made says something about the machine and its other users, and nothing about us.
+settings.register_profile("noisy machine", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("noisy machine")
 
 _IMAGES = "images examined"
 _BREACH = "promise broken"

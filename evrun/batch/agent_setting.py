@@ -16,7 +16,10 @@ from .sending import Services
 from .settings import CHAT, Settings
 
 COMMAND = "command:"
-_PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
+# What stands in quotes, or a word of a shell command that may be a path.
+_WORD = re.compile(
+    r"""(["'])(?P<quoted>[^"']+)\1|(?<![^\s;|&()<>=])(?P<word>[A-Za-z0-9_.-]*[/.][A-Za-z0-9_./-]*)"""
+)
 _FORMS = "chat, FILE.py:FUNCTION, MODULE:FUNCTION or command:CMD"
 
 
@@ -37,18 +40,20 @@ def is_program(agent: str) -> bool:
 def absolute_agent(agent: str) -> str:
     """An agent as it is recorded: with files named from the root, since attempts work in other directories.
 
-    In a command these are the words that are the names of files which are there.
+    In a command these are the words with a dot or a slash, and what is in quotes, that name files which are
+    there.
     """
     if agent == CHAT:
         return agent
     if is_program(agent):
-        words = re.split(r"(\s+)", agent.removeprefix(COMMAND))
-        return COMMAND + "".join(
-            str(Path(word).absolute()) if _PLAIN.fullmatch(word) and Path(word).is_file() else word
-            for word in words
-        )
+        return COMMAND + _WORD.sub(_absolute, agent.removeprefix(COMMAND))
     home, colon, name = agent.rpartition(":")
     return f"{Path(home).absolute()}{colon}{name}" if home.endswith(".py") else agent
+
+
+def _absolute(found: re.Match[str]) -> str:
+    name = found["quoted"] or found["word"]
+    return found[0].replace(name, str(Path(name).absolute())) if Path(name).is_file() else found[0]
 
 
 def check_agent(settings: Settings) -> None:

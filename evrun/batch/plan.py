@@ -98,12 +98,15 @@ class Comparison(NamedTuple):
     """A dataset against a plan: how many rows are known, and what is new or gone.
 
     `new` holds the samples of each row that are not in the plan, ascending: all of a new row, some of a known
-    one where more were asked for.
+    one where more were asked for, or all of one that is back. `gone` are units; `rows_new` and `rows_gone`
+    count rows.
     """
 
     known: int
     new: dict[Identity, list[int]]
     gone: list[str]
+    rows_new: int
+    rows_gone: int
 
 
 def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) -> Comparison:
@@ -118,14 +121,19 @@ def compare(scanned: Scan, planned: Iterable[tuple[str, bool]], samples: int) ->
     }
     active: set[str] = set()
     gone: list[str] = []
+    seen: set[str] = set()
     for unit, withdrawn in planned:
+        seen.add(unit.rpartition(".")[0])
         if not withdrawn:
             (active.add if unit in wanted else gone.append)(unit)
     new: dict[Identity, list[int]] = {}
     for unit, (identity, sample) in wanted.items():
         if unit not in active:
             new.setdefault(identity, []).append(sample)
-    return Comparison(len(scanned.identities) - len(new), new, gone)
+    rows = [unit_name(one.content, one.occurrence, 1).rpartition(".")[0] for one in scanned.identities]
+    unknown = sum(row not in seen for row in rows)
+    lost = {unit.rpartition(".")[0] for unit in gone} - set(rows)
+    return Comparison(len(rows) - unknown, new, gone, unknown, len(lost))
 
 
 class Numbering(NamedTuple):

@@ -192,9 +192,11 @@ class _Session:
             self._ui.note(f"not offered, because --toolsets does not name it: {', '.join(prepared.unused)}")
 
     def _say_compared(self, compared: Comparison) -> None:
-        new, gone = len(compared.new), len(compared.gone)
-        if new or gone:
-            self._ui.note(f"dataset: {compared.known} rows known, {new} new, {gone} gone")
+        if not compared.new and not compared.gone:
+            return
+        rows = f"dataset: {compared.known} rows known, {compared.rows_new} new, {compared.rows_gone} gone"
+        more = len(compared.new) - compared.rows_new
+        self._ui.note(f"{rows}; {more} known ones have more samples, or are back" if more else rows)
 
     def _say_unjudged(self, recorded: Settings, settings: Settings, batch: BatchState) -> None:
         """A judge looks at what ends from now on, and at nothing else."""

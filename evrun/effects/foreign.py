@@ -3,11 +3,14 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+STUBBORN_S = 1.0
+"""So long a task may take to end after it was cancelled."""
 
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
@@ -45,12 +48,17 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
 async def in_a_task(work: Callable[[], Awaitable[T]]) -> T:
     """What an async function gives back or raises. It is cancelled when who waits is, and not waited for.
 
-    Must be awaited on an asyncio loop.
+    One that does not let itself be cancelled is closed after a while, so that it cannot keep the loop. Must
+    be awaited on an asyncio loop.
     """
+    begun: list[Coroutine[Any, Any, Any]] = []
 
     async def run() -> T:
         try:
-            return await work()
+            made = work()
+            if isinstance(made, Coroutine):
+                begun.append(made)
+            return await made
         except (SystemExit, KeyboardInterrupt) as error:
             raise _harmless(error) from error
 
@@ -60,9 +68,20 @@ async def in_a_task(work: Callable[[], Awaitable[T]]) -> T:
     finally:
         task.add_done_callback(_seen)
         task.cancel()
+        if not task.done():
+            asyncio.get_running_loop().call_later(STUBBORN_S, _close, task, begun)
     if task.cancelled():
         raise RuntimeError("it cancelled itself")
     return task.result()
+
+
+def _close(task: asyncio.Task[T], begun: list[Coroutine[Any, Any, Any]]) -> None:
+    """End a task that has swallowed its cancellation: what it awaits is closed under it."""
+    if not task.done():
+        for coroutine in begun:
+            with suppress(Exception):
+                coroutine.close()
+        task.cancel()
 
 
 def _harmless(error: BaseException) -> Exception:

@@ -123,6 +123,8 @@ class McpServer:
         self._lost = anyio.Event()
         with suppress(Exception):
             async with self._connection() as client:
+                # It has answered the handshake; each end of it is seen by a call, so this ends with those.
+                self._answered = True
                 self._now(client)
                 await self._lost.wait()
 

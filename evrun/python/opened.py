@@ -69,6 +69,8 @@ class Run:
         In the order of `trajectories.jsonl`, `discarded.jsonl` or `failed.jsonl`. The files of the run are
         neither read nor written: they may be behind.
         """
+        if outcome not in _FILES:
+            raise UsageFault(f"trajectories({outcome!r}): expected one of {', '.join(_FILES)}")
         with TemporaryDirectory() as place, closing(self._reader()) as reader:
             rebuild(reader, Path(place), reader.end.sequence)
             file = Path(place) / _FILES[outcome]
@@ -101,7 +103,7 @@ class Run:
         state = self.state()
         return audit_report(state.ledger, state.batch, run=state.batch.run or self.name, live=live)
 
-    def show(self, unit: str, attempt: int | None = None) -> dict[str, Any]:
+    def show(self, unit: str | int, attempt: int | None = None) -> dict[str, Any]:
         """What ``evrun show --json`` prints of a prompt: by its name, the beginning of its id, or its index.
 
         Raises:
@@ -109,7 +111,7 @@ class Run:
         """
         live = lock_holder(self.directory / "log") is not None
         with closing(self._reader()) as reader:
-            found = find_units(reader, unit)
+            found = find_units(reader, str(unit))
             if found.matches != 1:
                 near = f"did you mean {found.near[0]}?" if found.near else None
                 raise UsageFault(f"{unit!r} stands for {found.matches} units of {self.name}", hint=near)

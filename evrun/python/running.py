@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
@@ -25,7 +25,10 @@ from .progress import LineProgress, Silent
 Dataset = str | Path | Iterable[str | Mapping[str, Any]]
 _FLAGS = ("retry_failed", "retry_discarded", "skip_bad_rows")
 _CAPS = {option.removeprefix("--").replace("-", "_"): cap for cap, option in CAP_OPTIONS.items()}
-_SETTINGS = frozenset(Settings.__struct_fields__) - {"dataset", "prefill"}
+_SETTINGS = frozenset(Settings.__struct_fields__) - {"dataset", "prefill", "judge_text"}
+_TYPES = get_type_hints(Settings)
+_LISTS = frozenset({"toolsets", "web_allow", "providers_allowed", "providers_ignored", "providers_order"})
+_OTHER_NAMES = {"price": "prices", "header": "headers", "num_workers": "concurrency"}
 
 
 class RunResult(NamedTuple):
@@ -148,25 +151,42 @@ def _options(run_name: str, output_dir: Path, *, resume: bool, given: dict[str, 
 
 
 def _setting(name: str, value: Any) -> dict[str, Any]:
-    """An option as a setting: names as on the command line, values as Python has them."""
+    """An option as a setting: named as on the command line; a value as Python has it, or as it is typed."""
+    name = _OTHER_NAMES.get(name, name)
     if name == "keep_all":
         return {"require_reasoning": not value}
     if name == "agent" and callable(value):
         return {"agent": hand_over(value)}
-    if name in {"price", "prices"}:
-        pairs = (
-            [f"{model}={amounts}" for model, amounts in value.items()]
-            if isinstance(value, Mapping)
-            else value
-        )
-        return {"prices": [pairs] if isinstance(pairs, str) else list(pairs)}
-    if name == "header":
-        name = "headers"
     if name not in _SETTINGS:
         near = difflib.get_close_matches(name, [*_SETTINGS, *_CAPS, *_FLAGS, "keep_all", "price"], n=1)
         hint = f"did you mean {near[0]}?" if near else "`evrun run --help` lists the options"
         raise UsageFault(f"{name}=: no option of that name", hint=hint)
-    return {name: str(value) if isinstance(value, Path) else value}
+    try:
+        given = msgspec.convert(_as_python(name, value), _TYPES[name], strict=False)
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise UsageFault(
+            f"{name}={value!r}: {error}", hint="`evrun run --help` says what it takes"
+        ) from error
+    return {name: given}
+
+
+def _as_python(name: str, value: Any) -> Any:
+    """What was typed as on the command line, as Python would have it."""
+    if isinstance(value, Path):
+        return str(value)
+    if name == "prices" and isinstance(value, Mapping):
+        return [f"{model}={amounts}" for model, amounts in value.items()]
+    if name == "headers" and isinstance(value, list | tuple):
+        return dict(pair.partition("=")[::2] for pair in value)
+    if name in {"prices", "tools"}:
+        return [value] if isinstance(value, str) else [str(item) for item in value]
+    if not isinstance(value, str):
+        return list(value) if isinstance(value, tuple | set) else value
+    if name in _LISTS:
+        return [] if value == "none" else [item.strip() for item in value.split(",") if item.strip()]
+    if name == "extra_body" or (name == "response_format" and value.lstrip().startswith("{")):
+        return json.loads(value)
+    return {"type": value} if name == "response_format" else value
 
 
 @contextmanager
@@ -178,7 +198,15 @@ def _dataset(given: Dataset | None) -> Iterator[tuple[Path | None, str | None]]:
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "rows.jsonl"
         with path.open("w", encoding="utf-8") as file:
-            for row in given:
-                line = {"prompt": row} if isinstance(row, str) else dict(row)
-                file.write(json.dumps(line) + "\n")
+            for number, row in enumerate(given, 1):
+                file.write(_line(number, row) + "\n")
         yield path, "rows given from Python"
+
+
+def _line(number: int, row: Any) -> str:
+    if not isinstance(row, str | Mapping):
+        raise UsageFault(f"row {number}: expected a string or a mapping, found {row!r}"[:200])
+    try:
+        return json.dumps({"prompt": row} if isinstance(row, str) else dict(row), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageFault(f"row {number}: {error}", hint="values are what JSON can hold") from error

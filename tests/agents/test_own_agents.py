@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventlog.events import AttemptSuperseded, ModelAnswered, ModelAsked, ToolFinished
+from evrun.batch.agent_setting import absolute_agent
 from tests.agents.written import CALLS, FUNCTION, PROGRAM
 from tests.e2e.case import Case, hang
 from tests.endpoint.client import running_endpoint
@@ -177,7 +178,7 @@ def test_a_program_never_runs_on_the_host_for_a_row_that_wants_a_container(tmp_p
     """The prompt fails, with the image named; the other rows go on."""
     with running_endpoint() as endpoint:
         case = case_with(tmp_path, endpoint, "program")
-        case.dataset.write_text('{"prompt": "p", "image": "alpine"}\n{"prompt": "q"}\n')
+        case.dataset.write_text('{"prompt": "p", "image": "127.0.0.1:9/alpine"}\n{"prompt": "q"}\n')
         assert case.first().code == 3
     (row,) = case.rows("failed.jsonl")
     assert row["error"]["class"] in {"no_container", "image_pull"}
@@ -266,3 +267,43 @@ def test_the_real_key_is_never_the_programs(tmp_path):
     assert "sk-real" not in seen.read_text()
     assert "sk-evrun-" in seen.read_text()
     assert not any(b"sk-evrun-" in path.read_bytes() for path in (case.run_directory / "log").iterdir())
+
+
+def test_an_agent_that_swallows_its_cancellation_holds_up_nothing(tmp_path):
+    """Its prompt fails at its time, the run ends, and so does the process."""
+    (tmp_path / "agent.py").write_text(
+        "import asyncio\n"
+        "async def agent(prompt, ctx):\n"
+        "    await ctx.complete([{'role': 'user', 'content': prompt}])\n"
+        "    while True:\n"
+        "        try:\n"
+        "            await asyncio.sleep(100)\n"
+        "        except asyncio.CancelledError:\n"
+        "            pass\n"
+    )
+    with running_endpoint() as endpoint:
+        case = Case(tmp_path, endpoint, "--agent", "agent.py:agent", "--prompt-timeout", 1)
+        case.write("p")
+        assert case.first().code == 3
+    assert [row["error"]["class"] for row in case.rows("failed.jsonl")] == ["prompt_timeout"]
+
+
+WORDS = {
+    "plain": ("python3 p.py", "python3 {at}/p.py"),
+    "with dots": ("python3 ./p.py", "python3 {at}/p.py"),
+    "in quotes": ("python3 'my file.py'", "python3 '{at}/my file.py'"),
+    "before a semicolon": ("(python3 p.py; echo x)", "(python3 {at}/p.py; echo x)"),
+    "in a pipe": ("cat|python3 p.py|cat", "cat|python3 {at}/p.py|cat"),
+    "no path": ("echo word 'word'", "echo word '{at}/word'"),
+    "not there": ("python3 gone.py a/b", "python3 gone.py a/b"),
+    "a part of a word": ("python3 xp.py -c1.p.py", "python3 xp.py -c1.p.py"),
+}
+
+
+@pytest.mark.parametrize(("typed", "recorded"), WORDS.values(), ids=WORDS)
+def test_files_of_a_command_are_named_from_the_root(typed, recorded, tmp_path, monkeypatch):
+    """A command is typed in one directory and runs in another."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.py", "my file.py", "word"):
+        (tmp_path / name).touch()
+    assert absolute_agent(f"command:{typed}") == f"command:{recorded.format(at=tmp_path)}"

@@ -137,3 +137,16 @@ def test_other_commands_hear_the_environment_too(endpoint, tmp_path):
     assert begin(tmp_path, endpoint, "--model", "m", EVRUN_OUTPUT_DIR="elsewhere").code == 0
     said = evrun_process("status", "r", "--json", cwd=tmp_path, environment={"EVRUN_OUTPUT_DIR": "elsewhere"})
     assert (said.code, said.json["dir"]) == (0, "elsewhere/r")
+
+
+def test_plain_values_of_a_yaml_file_are_what_is_written(endpoint, tmp_path):
+    """To YAML 2026_01_15 is a number and 1.10 is 1.1; a run name and a model are texts."""
+    (tmp_path / "d.jsonl").write_text(PROMPT)
+    text = "run_name: 2026_01_15\nmodel: 1.10\nsystem_prompt: 0123\nstop: [1]\ndataset_file: d.jsonl\n"
+    (tmp_path / "run.yaml").write_text(text.replace("stop: [1]\n", "toolsets: []\nretry_failed: true\n"))
+    said = evrun_process(
+        "run", "--config", "run.yaml", cwd=tmp_path, environment={"OPENAI_BASE_URL": endpoint.base_url}
+    )
+    assert said.code == 0, said.err
+    found = recorded(tmp_path, "2026_01_15")
+    assert (found["model"], found["system_prompt"]) == ("1.10", "0123")

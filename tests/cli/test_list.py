@@ -46,6 +46,8 @@ def test_a_damaged_run_is_a_line_and_the_others_are_listed(crash, done, tmp_path
     damage(done)
     (tmp_path / "data/empty/log").mkdir(parents=True)
     (tmp_path / "data/no-run").mkdir()
+    (tmp_path / "data/refused/log").mkdir(parents=True)
+    (tmp_path / "data/refused/log/LOCK").touch()
     runs = listed(tmp_path)
     assert {name: run["state"] for name, run in runs.items()} == {
         "crash": "interrupted",

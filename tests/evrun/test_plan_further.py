@@ -69,7 +69,7 @@ def test_a_row_that_is_back_takes_its_old_place(planner):
     before = planner.places()
     planner.further(prompts("c"))
     compared, _ = planner.further(prompts("b", "c", "a"))
-    assert compared.known == 1
+    assert (compared.known, compared.rows_new, compared.rows_gone) == (3, 0, 0)
     assert planner.places() == before
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eventlog.events import PromptsPlanned, SettingsChanged
 from projections import check, open_views, rebuild
 
 from .histories import LogMaker, discarded, name_of, restored
@@ -38,10 +39,16 @@ def revises(commit):
 
 
 def plain(commits):
-    """The commits of a history without retries of ended prompts: each prompt's first end is its last."""
+    """The commits of a history in which nothing that is shown is ever shown otherwise.
+
+    Each prompt's first end is its last, and once one has ended no row and no tool comes that would give all
+    rows another field.
+    """
     ended, found = set(), []
     for commit in commits:
         left = [event for event in commit if getattr(event, "unit", None) not in ended]
+        if ended:
+            left = [event for event in left if not isinstance(event, PromptsPlanned | SettingsChanged)]
         ends = ("TrajectoryCompleted", "TrajectoryDiscarded", "PromptFailed")
         ended.update(event.unit for event in left if type(event).__name__ in ends)
         if left:

@@ -114,7 +114,34 @@ WRONG = {
     "no amount": ({"budget_usd": "5usd"}, "--budget-usd"),
     "no number": ({"concurrency": 0}, "--concurrency 0"),
     "not async": ({"agent": print}, "not an async function"),
+    "no text of a number": ({"concurrency": "many"}, "concurrency='many'"),
+    "a function as judge": ({"judge": print}, "judge="),
+    "a number as path": ({"mcp_config": 3}, "mcp_config=3"),
+    "a row that is none": ({"dataset": ["a", 5]}, "row 2: expected a string or a mapping, found 5"),
+    "a value that is none": ({"dataset": [{"prompt": "a", "x": object()}]}, "row 1: "),
 }
+AS_TYPED = {
+    "toolsets": ("none", []),
+    "tools": ([], []),
+    "num_workers": ("3", 3),
+    "providers_allowed": ("a, b", ["a", "b"]),
+    "extra_body": ('{"x": 1}', {"x": 1}),
+    "header": (["X-A=b"], {"X-A": "b"}),
+    "temperature": ("0.5", 0.5),
+    "price": ("m=1,2", ["m=1,2"]),
+}
+
+
+def test_values_may_be_given_as_they_are_typed(endpoint, tmp_path):
+    """What `evrun run` takes as text is taken as text here too, and recorded as the same setting."""
+    typed = {name: value for name, (value, _) in AS_TYPED.items()}
+    result = ask(endpoint, tmp_path, **typed)
+    found = result.run.state().batch.settings
+    names = {"num_workers": "concurrency", "header": "headers", "price": "prices"}
+    assert {name: found[names.get(name, name)] for name in typed} == {n: v for n, (_, v) in AS_TYPED.items()}
+    assert result.run.show(0) == result.run.show("0")
+    with pytest.raises(evrun.UsageFault, match="expected one of kept, discarded, failed"):
+        list(result.run.trajectories("all"))
 
 
 @pytest.mark.parametrize(("options", "told"), WRONG.values(), ids=WRONG)
