@@ -19,11 +19,14 @@ def examine(survey: Survey, *, live: bool, anchor: Position | None = None) -> Ve
     `live` says that another process holds the lock: then what it is writing just now is no evidence of
     anything.
     """
-    for _ in range(_LISTINGS):
+    missed = 0
+    while missed < _LISTINGS:
         try:
             return _examine(survey, live=live, anchor=anchor)
         except FileNotFoundError as error:
             gone = error
+            # A writer beside us compresses one segment after the other, each of them once: that has an end.
+            missed += not survey.compressed_since(error)
         except LogUnsupported as error:
             return _verdict(survey, "unsupported", error.problem or survey.problem(str(error)))
         except LogUnreadable as error:

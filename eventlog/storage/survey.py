@@ -3,6 +3,7 @@
 A survey can be taken up again: a follower keeps it and looks only at what has come since.
 """
 
+import os
 from dataclasses import dataclass, field
 
 from ..errors import LogUnsupported, Problem
@@ -101,6 +102,12 @@ class Survey:
             raise FileNotFoundError(segment.name)
         self.sizes.pop(segment.name, None)
         segment.name = twin
+
+    def compressed_since(self, gone: FileNotFoundError) -> bool:
+        """Whether a file that was listed has gone because its compressed twin has taken its place."""
+        name = os.path.basename(str(gone.filename or gone))  # noqa: PTH119 - a str at the seam
+        here = self.filesystem.names(self.directory)
+        return name == plain_name(name) and name not in here and twin_name(name) in here
 
     def _read_header(self, name: SegmentName) -> Found:
         with open_segment(self.filesystem, self.directory, name.name) as segment:

@@ -1,10 +1,11 @@
 """A reader holds no lock: whatever happens between two of its calls, it is shown the log and nothing else."""
 
 import os
+import shutil
 
 import pytest
 
-from eventlog.storage import LogReader, RealFileSystem, compact
+from eventlog.storage import LogReader, RealFileSystem, compact, verify
 
 from .logs import open_log, payloads_in, write_log
 
@@ -77,3 +78,33 @@ def test_a_follower_beside_a_writer_that_compresses_sees_every_event_once(tmp_pa
                 assert follower.refresh() == writer.durable
             seen += [record.payload for record in follower.read(len(seen) + 1)]
     assert seen == EVENTS
+
+
+class Compressing(RealFileSystem):
+    """Each listing of the log is outdated at once: the next plain segment is replaced by its twin."""
+
+    def __init__(self, log, twins):
+        super().__init__()
+        self._log, self._twins = log, twins
+
+    def names(self, directory):
+        """What was there a moment ago."""
+        found = super().names(directory)
+        plain = sorted(name for name in found if name.endswith(".evl"))
+        if len(plain) > 1:
+            twin = plain[0].replace(".evl", ".evz")
+            shutil.copy(self._twins / twin, self._log / twin)
+            (self._log / plain[0]).unlink()
+        return found
+
+
+def test_a_log_that_is_being_compressed_all_the_while_is_never_lost(tmp_path):
+    """One segment after the other is replaced between being listed and opened: verify sees the log whole."""
+    log, twins = tmp_path / "log", tmp_path / "twins"
+    write_log(log, *[[b"event %d " % n * 300] for n in range(60)])
+    shutil.copytree(log, twins)
+    compact(twins, random_bytes=os.urandom)
+    assert len(list(log.glob("*.evl"))) >= 8
+    verdict = verify(log, filesystem=Compressing(log, twins))
+    assert (verdict.kind, verdict.position.sequence) == ("clean", 60)
+    assert len(list(log.glob("*.evl"))) <= 2

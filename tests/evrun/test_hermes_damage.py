@@ -82,9 +82,16 @@ def usable(data: bytes) -> list[Any]:
             value = json.loads(text.decode())
         except ValueError:
             continue
-        if isinstance(value, dict) and value.get("conversations") and imported_prompt(value) is not None:
+        turns = value.get("conversations") if isinstance(value, dict) else None
+        whole = isinstance(turns, list) and all(isinstance(turn, dict) and is_turn(turn) for turn in turns)
+        if turns and whole and imported_prompt(value) is not None:
             found.append(value)
     return found
+
+
+def is_turn(turn):
+    """Whether a turn has what a turn of a trajectory has."""
+    return isinstance(turn.get("from"), str) and isinstance(turn.get("value"), str)
 
 
 @given(DIRECTORIES, INDICES, st.booleans())
