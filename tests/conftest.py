@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, settings
 
 from eventlog.errors import LogRefused
 
-# How quickly examples are made says something about the machine and its other users, and nothing about us. In a CI
-# the same examples are tried each time, so that its verdict is about the change; elsewhere new ones are.
+# How quickly examples are made says something about the machine and its other users, and nothing about us.
+# In a CI the same examples are tried each time, so that its verdict is about the change.
 settings.register_profile(
     "ours",
     suppress_health_check=[HealthCheck.too_slow],
