@@ -8,7 +8,8 @@ from tests.house import PACKAGES, Source, source, sources
 LARGEST_FILE = 400
 LARGEST_FUNCTION = 70
 # What was larger when the rule came, with its size then: it only shrinks, and leaves the list when it fits.
-LARGER_THAN_LIKED: dict[str, int] = {}
+# A command's signature is the list of its options, and a line of it each.
+LARGER_THAN_LIKED: dict[str, int] = {"cli/run.py:run_command": 91}
 
 EVERYWHERE = (*PACKAGES, "tests", "benchmarks")
 
@@ -18,8 +19,7 @@ def sizes(file: Source) -> dict[str, int]:
     found = {file.path: file.text.count("\n")} if file.text.count("\n") > LARGEST_FILE else {}
     for node in ast.walk(file.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            # A command's signature is the list of its options: what is counted is what it does.
-            lines = (node.end_lineno or node.lineno) - node.body[0].lineno + 1
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > LARGEST_FUNCTION:
                 found[f"{file.path}:{node.name}"] = lines
     return found
@@ -102,8 +102,8 @@ def test_a_large_file_and_a_large_function_are_found():
     """The size rule can fail, for both, at one line too many."""
     assert sizes(source("evrun/x.py", "x = 1\n" * 400)) == {}
     assert sizes(source("evrun/x.py", "x = 1\n" * 401)) == {"evrun/x.py": 401}
-    assert sizes(source("evrun/x.py", "def f():\n" + "    x = 1\n" * 70)) == {}
-    assert sizes(source("evrun/x.py", "def f():\n" + "    x = 1\n" * 71)) == {"evrun/x.py:f": 71}
+    assert sizes(source("evrun/x.py", "def f():\n" + "    x = 1\n" * 69)) == {}
+    assert sizes(source("evrun/x.py", "def f():\n" + "    x = 1\n" * 70)) == {"evrun/x.py:f": 71}
 
 
 def test_a_test_without_a_sentence_is_found():
