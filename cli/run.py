@@ -8,9 +8,8 @@ from typing import Any
 import typer
 
 from eventlog.storage import log_exists
-from evrun.batch import Options, Result, dry_run_sync, run_batch_sync, spool_stdin
+from evrun.batch import Options, Result, dry_run_sync, report_of, run_batch_sync, spool_stdin
 from evrun.tools import distribution_table, toolset_names
-from projections import result_report
 
 from . import output
 from . import run_options as o
@@ -134,15 +133,7 @@ def _run(options: Options, progress: Progress, json: bool) -> int:  # noqa: FBT0
         if str(options.dataset) == STDIN:
             options.dataset, options.dataset_name = spool_stdin(Path(scratch)), STDIN
         result: Result = run_batch_sync(options, environment(), progress)
-    report = result_report(
-        result.state,
-        run=options.run_name,
-        dir=str(options.directory),
-        state_name=result.name,
-        exit_code=result.exit_code,
-        reason=result.reason,
-        chain=result.chain.hex(),
-    )
+    report = report_of(result, options)
     if json:
         output.as_json(report)
     else:

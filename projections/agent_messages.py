@@ -5,7 +5,6 @@ the answer. What requests leave out (a model's reasoning) is put back from the a
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -34,7 +33,7 @@ def agent_messages(attempt: Attempt) -> list[Message]:
         asked = [one for one in attempt.own.made if one.asked.path in CHATS]
         return _asked(asked[-1], requests, attempt) if asked else []
     answer = read_answer(last.body or b"")
-    messages = _with_reasoning(_asked(last, requests, attempt), list(_answers(attempt)))
+    messages = _with_reasoning(_asked(last, requests, attempt), agent_answers(attempt))
     return [*messages, *([_said(answer)] if says_something(answer) else [])]
 
 
@@ -66,13 +65,8 @@ def agent_tools(attempt: Attempt) -> list[dict[str, Any]]:
 
 def agent_answers(attempt: Attempt) -> list[Answer]:
     """Every answer that an own agent got in a conversation, in the order in which they were asked for."""
-    return [answer for answer, _ in _answers(attempt)]
-
-
-def _answers(attempt: Attempt) -> Iterator[tuple[Answer, Exchange]]:
-    for exchange in () if attempt.own is None else attempt.own.made:
-        if exchange.body is not None and exchange.asked.path in CHATS:
-            yield read_answer(exchange.body), exchange
+    made = [] if attempt.own is None else attempt.own.made
+    return [read_answer(one.body) for one in made if one.body is not None and one.asked.path in CHATS]
 
 
 def _last_chat(made: list[Exchange]) -> Exchange | None:
@@ -84,9 +78,9 @@ def _said(answer: Answer) -> Message:
     return Message("assistant", answer.text, answer.reasoning, answer.tool_calls)
 
 
-def _with_reasoning(messages: list[Message], answers: list[tuple[Answer, Exchange]]) -> list[Message]:
+def _with_reasoning(messages: list[Message], answers: list[Answer]) -> list[Message]:
     thoughts: dict[_Spoken, str] = {
-        _spoken(_said(answer)): answer.reasoning for answer, _ in answers if answer.reasoning
+        _spoken(_said(answer)): answer.reasoning for answer in answers if answer.reasoning
     }
     return [
         msgspec.structs.replace(message, reasoning=thoughts[_spoken(message)])

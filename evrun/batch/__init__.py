@@ -9,7 +9,7 @@ from .dry_run import DryRun, dry_run, dry_run_sync
 from .options import Options
 from .session import run_batch, run_batch_sync
 from .settling import parse_settlements, settle_calls
-from .work import Result, Ui
+from .work import Result, Ui, report_of
 
 __all__ = [
     "CAP_OPTIONS",
@@ -25,6 +25,7 @@ __all__ = [
     "dry_run_sync",
     "parse_cap",
     "parse_settlements",
+    "report_of",
     "run_batch",
     "run_batch_sync",
     "settle_calls",

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 from anyio import to_thread
@@ -10,7 +10,7 @@ from anyio import to_thread
 from eventlog.errors import AppendError
 from eventlog.events import Event, Recorded, RunFinished, SessionClosed, SettingsChanged
 from eventlog.storage import LogWriter
-from projections import RowSource, RunState, Views
+from projections import RowSource, RunState, Views, result_report
 
 from ..budget import Budget
 from ..effects.clock import monotonic
@@ -63,6 +63,19 @@ class Result(NamedTuple):
     exit_code: int
     reason: str | None
     chain: bytes
+
+
+def report_of(result: Result, options: Options) -> dict[str, Any]:
+    """The one object of ``evrun run --json`` about a session that has ended."""
+    return result_report(
+        result.state,
+        run=options.run_name,
+        dir=str(options.directory),
+        state_name=result.name,
+        exit_code=result.exit_code,
+        reason=result.reason,
+        chain=result.chain.hex(),
+    )
 
 
 class Beginning(NamedTuple):

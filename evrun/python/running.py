@@ -13,10 +13,8 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
-from projections import result_report
-
 from ..agents.function_agent import hand_over
-from ..batch import CAP_OPTIONS, Options, Result, Switch, parse_cap, run_batch
+from ..batch import CAP_OPTIONS, Options, Result, Switch, parse_cap, report_of, run_batch
 from ..batch.settings import Settings
 from ..errors import UsageFault
 from .opened import Run, open_run
@@ -122,15 +120,7 @@ async def run_async(
 
 
 def _result(result: Result, options: Options) -> RunResult:
-    report = result_report(
-        result.state,
-        run=options.run_name,
-        dir=str(options.directory),
-        state_name=result.name,
-        exit_code=result.exit_code,
-        reason=result.reason,
-        chain=result.chain.hex(),
-    )
+    report = report_of(result, options)
     return RunResult(result.name, result.reason, result.exit_code, report, open_run(options.directory))
 
 
