@@ -4,7 +4,7 @@ What is queued for the log but not durable yet counts as reserved. Money is free
 is durable, because only then it is folded.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import anyio
@@ -32,28 +32,50 @@ class Shortage(NamedTuple):
         """The fact to record."""
         return BudgetExhausted(self.cap, self.asked, self.left)
 
-    def __str__(self) -> str:
-        option = CAP_OPTIONS[self.cap]
-        if self.cap == "hours":
-            return f"the time is used up ({option})"
-        left = amount(self.cap, max(self.left, 0))
-        return f"the next call may take {amount(self.cap, self.asked)}, and {left} are left ({option})"
+
+class Part(NamedTuple):
+    """A cap on a part of the run: what is `left` of it, but for what is queued for `includes` its calls.
+
+    With `lasting` no waiting can change that it is short.
+    """
+
+    cap: str
+    left: int
+    includes: Callable[[BudgetReserved], bool]
+    lasting: bool = False
+
+
+Parts = Callable[[str, str], Iterable[Part]]
+"""The caps on money, beside those of the whole run, that a call of a unit and role is under."""
+
+
+def no_parts(_unit: str, _role: str) -> Iterable[Part]:
+    """Nothing but the caps of the whole run."""
+    return ()
 
 
 class Budget:
     """The caps of a run against its ledger. Must be used on one running event loop.
 
     `active_ns` tells for how long the run has been worked on, in all sessions. `say` gets one sentence when
-    50, 80 and 95 % of a cap are spent or in doubt, or of its time are gone.
+    50, 80 and 95 % of a cap are spent or in doubt, or of its time are gone. `parts` are caps on parts of the
+    run; `options` is what a person sets each cap by.
     """
 
     def __init__(
-        self, ledger: Ledger, batch: BatchState, active_ns: Callable[[], int], say: Callable[[str], None]
+        self,
+        ledger: Ledger,
+        active_ns: Callable[[], int],
+        say: Callable[[str], None],
+        *,
+        parts: Parts = no_parts,
+        options: Mapping[str, str] = CAP_OPTIONS,
     ) -> None:
         self._ledger = ledger
-        self._batch = batch
         self._active_ns = active_ns
         self._say = say
+        self._parts = parts
+        self._options = options
         self._queued: dict[str, BudgetReserved] = {}
         self._turn = anyio.Lock()
         self._changed = anyio.Event()
@@ -76,11 +98,25 @@ class Budget:
             caps.append("tokens")
         if not caps:
             return None
-        option = CAP_OPTIONS[caps[0]]
+        option = self._options[caps[0]]
         return f"{option} is in force, and nobody can say what this request may take at most: {bound.how}"
 
+    def words(self, short: Shortage) -> str:
+        """What is short, for people, with the option that would change it."""
+        option = self._options[short.cap]
+        if short.cap == "hours":
+            return f"the time is used up ({option})"
+        left = amount(short.cap, max(short.left, 0))
+        return f"the next call may take {amount(short.cap, short.asked)}, and {left} are left ({option})"
+
     async def room(
-        self, unit: str, bound: Bound, stopped: Callable[[], Awaitable[None]], stopping: Callable[[], bool]
+        self,
+        unit: str,
+        bound: Bound,
+        stopped: Callable[[], Awaitable[None]],
+        stopping: Callable[[], bool],
+        *,
+        role: str = "rollout",
     ) -> Shortage | None:
         """Wait until a call fits; return what is short if it never will, null if it fits or the run stops.
 
@@ -91,8 +127,8 @@ class Budget:
             return None
         async with self._turn:
             while not stopping():
-                short = self._shortage(unit, bound)
-                if short is None or not self._may_change(short):
+                short, lasting = self._shortage(unit, role, bound)
+                if short is None or lasting or not (self._ledger.reserved or self._queued):
                     return short
                 await self._wait(stopped)
         return None
@@ -132,27 +168,29 @@ class Budget:
             await changed.wait()
             group.cancel_scope.cancel()
 
-    def _may_change(self, short: Shortage) -> bool:
-        """Others are reserved, and usually settle far below their bound. Not so a prompt's own, and time."""
-        return short.cap in WATCHED and bool(self._ledger.reserved or self._queued)
+    def _shortage(self, unit: str, role: str, bound: Bound) -> tuple[Shortage | None, bool]:
+        """What is short, and whether that lasts: others are reserved, and usually settle below their bound.
 
-    def _shortage(self, unit: str, bound: Bound) -> Shortage | None:
-        """What is short. First what no waiting can change, so that nobody waits for it in vain."""
+        First what no waiting can change, so that nobody waits for it in vain.
+        """
         tokens = bound.input_tokens + (bound.output_tokens or 0)
         asked = {"usd": bound.nano_usd or 0, "tokens": tokens, "calls": 1}
-        limit = self._ledger.caps.get("prompt_usd")
-        if limit is not None:
-            left = limit - self._committed_by(unit)
-            if asked["usd"] > left:
-                return Shortage("prompt_usd", asked["usd"], left)
+        parts = sorted(self._parts(unit, role), key=lambda part: not part.lasting)
+        for part in parts:
+            if part.lasting and asked["usd"] > part.left:
+                return Shortage(part.cap, asked["usd"], part.left), True
         limit = self._ledger.caps.get("hours")
         if limit is not None and self._active_ns() >= limit:
-            return Shortage("hours", 0, limit - self._active_ns())
+            return Shortage("hours", 0, limit - self._active_ns()), True
         for cap in WATCHED:
             left = self._left(cap)
             if left is not None and asked[cap] > left:
-                return Shortage(cap, asked[cap], left)
-        return None
+                return Shortage(cap, asked[cap], left), False
+        for part in parts:
+            queued = sum(one.bound_nano_usd or 0 for one in self._queued.values() if part.includes(one))
+            if asked["usd"] > part.left - queued:
+                return Shortage(part.cap, asked["usd"], part.left - queued), False
+        return None, False
 
     def _left(self, cap: str) -> int | None:
         left = self._ledger.left(cap)
@@ -167,13 +205,6 @@ class Budget:
             case _:
                 return left - len(queued)
 
-    def _committed_by(self, unit: str) -> int:
-        """What a prompt's calls cost or may cost, in all its attempts."""
-        known = self._batch.units.get(unit)
-        spent = 0 if known is None else known.all_nano_usd
-        doubts = (call for call in self._ledger.in_doubt.values() if call.unit == unit)
-        return spent + sum(call.bound_nano_usd or 0 for call in doubts)
-
     def _percent(self, cap: str) -> int:
         limit = self._ledger.caps.get(cap)
         if not limit:
@@ -187,7 +218,25 @@ class Budget:
             passed = [level for level in WARNING_PERCENTS if before < level <= percent]
             if passed:
                 self._warned[cap] = percent
-                limit, how = amount(cap, int(self._ledger.caps[cap])), "spent or in doubt"
-                self._say(
-                    f"{passed[-1]} % of {limit} are {'gone' if cap == 'hours' else how} ({CAP_OPTIONS[cap]})"
-                )
+                limit = amount(cap, int(self._ledger.caps[cap]))
+                how = "gone" if cap == "hours" else "spent or in doubt"
+                self._say(f"{passed[-1]} % of {limit} are {how} ({self._options[cap]})")
+
+
+def prompt_parts(ledger: Ledger, batch: BatchState) -> Parts:
+    """A batch run's cap on each prompt: what its calls cost or may cost, in all its attempts.
+
+    What a prompt has reserved itself is settled before it asks again.
+    """
+
+    def parts(unit: str, _role: str) -> Iterable[Part]:
+        limit = ledger.caps.get("prompt_usd")
+        if limit is None:
+            return
+        known = batch.units.get(unit)
+        spent = 0 if known is None else known.all_nano_usd
+        doubts = (call for call in ledger.in_doubt.values() if call.unit == unit)
+        left = limit - spent - sum(call.bound_nano_usd or 0 for call in doubts)
+        yield Part("prompt_usd", left, lambda _: False, lasting=True)
+
+    return parts

@@ -71,7 +71,8 @@ class Told(NamedTuple):
 class Caller:
     """Sends requests to one endpoint, each with its reservation before and its settlement after.
 
-    `any_success` says whether this endpoint has answered this run before.
+    `any_success` says whether this endpoint has answered this run before. `ids`, where given, are shared with
+    the callers of other endpoints.
     """
 
     def __init__(
@@ -83,13 +84,14 @@ class Caller:
         budget: Budget,
         *,
         any_success: bool = False,
+        ids: CallIds | None = None,
     ) -> None:
         self._journal = journal
         self._client = client
         self._price = price
         self._redactor = redactor
         self._budget = budget
-        self._ids = CallIds(journal.session)
+        self._ids = ids or CallIds(journal.session)
         self.any_success = any_success
 
     def new_call(self) -> str:

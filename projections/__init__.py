@@ -23,7 +23,8 @@ from .listing import EventLister
 from .load import fold_log, recorded, sequence_at, worked_on
 from .materialize import FileCheck, RowSpool, Views, check, open_views, rebuild, spool_rows
 from .messages import Message, attempt_messages, request_messages
-from .money import cap_amount, usd
+from .money import cap_amount, is_money, usd
+from .open_attempts import OpenAttempts
 from .outcomes import by_prompt, settled_by_outcome
 from .overview import Summary, overview, summary_of, summary_of_views, unreadable
 from .own_fold import Fold, FoldFailed, fold_events, project, render_fold
@@ -34,11 +35,23 @@ from .sharegpt import render_conversation
 from .sharegpt_parse import parse_conversation
 from .spans import Span, SpanFold
 from .spend import Ledger
-from .state import RunState
+from .state import TRAINING, RunState
 from .status import result_report, state_name, status_report
 from .templates import template_fields
 from .times import rfc3339
 from .tool_outcome import tool_succeeded
+from .training import INPUT, TrainingState
+from .training_facts import Evaluation, OpenStep, Rollout, RolloutSummary, StepRecord
+from .training_records import rollout_summary
+from .training_units import (
+    evaluation_unit,
+    group_of,
+    judge_unit,
+    judged_unit,
+    learner_unit,
+    rollout_unit,
+    trial_unit,
+)
 from .transcript_report import transcript
 from .transcript_units import Lookup, find_units
 from .units import Unit, idempotency_key, unit_name
@@ -49,7 +62,9 @@ __all__ = [
     "EXPORT_KINDS",
     "EXPORT_OUTCOMES",
     "EXPORT_SCHEMA_VERSION",
+    "INPUT",
     "REMEDIES",
+    "TRAINING",
     "WARNING_PERCENTS",
     "Answer",
     "AskedMessages",
@@ -57,6 +72,7 @@ __all__ = [
     "BatchState",
     "Best",
     "Call",
+    "Evaluation",
     "EventLister",
     "Exchange",
     "Exchanges",
@@ -67,17 +83,23 @@ __all__ = [
     "Ledger",
     "Lookup",
     "Message",
+    "OpenAttempts",
+    "OpenStep",
     "Request",
+    "Rollout",
+    "RolloutSummary",
     "RowLine",
     "RowSource",
     "RowSpool",
     "RunState",
     "Span",
     "SpanFold",
+    "StepRecord",
     "Summary",
     "ToolCall",
     "ToolResult",
     "ToolUse",
+    "TrainingState",
     "Turn",
     "Unit",
     "Views",
@@ -93,17 +115,23 @@ __all__ = [
     "count_attempt",
     "csv_head",
     "csv_line",
+    "evaluation_unit",
     "find_units",
     "fold_events",
     "fold_log",
+    "group_of",
     "idempotency_key",
     "imported_counts",
     "imported_prompt",
     "is_batch_line",
+    "is_money",
     "is_view",
     "json_line",
     "jsonl_line",
+    "judge_unit",
+    "judged_unit",
     "last_answer",
+    "learner_unit",
     "loads_lenient",
     "normalise_usage",
     "open_views",
@@ -122,6 +150,8 @@ __all__ = [
     "request_messages",
     "result_report",
     "rfc3339",
+    "rollout_summary",
+    "rollout_unit",
     "row_messages",
     "sequence_at",
     "settled_by_outcome",
@@ -135,6 +165,7 @@ __all__ = [
     "template_fields",
     "tool_succeeded",
     "transcript",
+    "trial_unit",
     "unit_name",
     "unknown_calls",
     "unreadable",

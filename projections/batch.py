@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from eventlog.events import (
+    TRAINING_EVENTS,
     AttemptSuperseded,
     BudgetChanged,
     BudgetExhausted,
@@ -42,6 +43,7 @@ from eventlog.events import (
 from .conversation import Attempt
 from .counts import offered, unknown_calls
 from .exhaustive import require_answers
+from .open_attempts import OpenAttempts
 from .own_fields import OwnFields
 from .run_facts import RunFacts
 from .tally import Tally
@@ -72,7 +74,7 @@ class BatchState(RunFacts):
         self.complete_batches = 0
         self.rows_skipped = 0
         self.units: dict[str, Unit] = {}
-        self.open: dict[str, Attempt] = {}
+        self.open = OpenAttempts()
         self.counts: dict[str, int] = {"total": 0, **dict.fromkeys(OUTCOMES, 0)}
         self.own_fields = OwnFields()
         self.scores: dict[str, float] = {}
@@ -84,8 +86,6 @@ class BatchState(RunFacts):
         self.superseded_nano_usd = 0
         self.other_nano_usd = 0
         self.unexplained = 0
-        # call id -> unit, from its reservation until it is answered or failed.
-        self._calls: dict[str, str] = {}
 
     def apply(self, record: Recorded) -> None:
         """Fold one record. Records come in the order of the log, each once."""
@@ -100,20 +100,7 @@ class BatchState(RunFacts):
         `settled_nano_usd` is what `event` adds to the settled sum (negative when a correction lowers it).
         """
         self._book_unit(unit, attempt, settled_nano_usd)
-        conversation = self.open.get(unit)
-        if conversation is None or conversation.attempt != attempt:
-            return
-        match event:
-            case BudgetSpent():
-                conversation.spent(event)
-            case SpendInDoubt():
-                conversation.went_in_doubt(event)
-            case BudgetReleased():
-                conversation.released(event)
-            case SpendCorrected():
-                conversation.corrected(event, settled_nano_usd)
-            case _:
-                raise AssertionError(f"{type(event).__name__} moves no money")
+        self.open.book(unit, attempt, settled_nano_usd, event)
 
     def _book_unit(self, name: str, attempt: int, settled_nano_usd: int) -> None:
         unit = self.units.get(name)
@@ -185,7 +172,7 @@ class BatchState(RunFacts):
         unit.boundary = 0
         self.scores.pop(event.unit, None)
         self.unknown_tools.discard(event.unit)
-        self.open[event.unit] = Attempt.start(event, record.time_ns, record.session)
+        self.open.begin(Attempt.start(event, record.time_ns, record.session))
         self.finished_ns = None
 
     def _attempt_superseded(self, _: Recorded, event: AttemptSuperseded) -> None:
@@ -198,55 +185,29 @@ class BatchState(RunFacts):
 
     def _give_up(self, name: str, unit: Unit) -> None:
         """The unit's newest attempt no longer stands for it; what it cost is superseded."""
-        self._close(name)
+        self.open.close(name)
         self.superseded_attempts += 1
         self.superseded_nano_usd += unit.settled_nano_usd
         unit.earlier_nano_usd += unit.settled_nano_usd
         unit.settled_nano_usd = 0
 
-    def _close(self, name: str) -> None:
-        attempt = self.open.pop(name, None)
-        for call in () if attempt is None else attempt.open_calls:
-            self._calls.pop(call, None)
-
     def _reserved(self, _: Recorded, event: BudgetReserved) -> None:
-        attempt = self.open.get(event.unit)
-        if attempt is None or attempt.attempt != event.attempt:
-            return
-        for turn in (attempt.open_turn, attempt.open_judging):
-            if turn is not None:
-                self._calls.pop(turn.call, None)
-        attempt.reserved(event)
-        self._calls[event.call] = event.unit
+        self.open.reserved(event)
 
     def _asked(self, _: Recorded, event: ModelAsked) -> None:
-        attempt = self.open.get(event.unit)
-        if attempt is not None and attempt.attempt == event.attempt:
-            attempt.asked(event)
+        self.open.asked(event)
 
     def _answered(self, _: Recorded, event: ModelAnswered) -> None:
-        attempt = self._attempt_of(event.call)
-        if attempt is not None:
-            attempt.answered(event)
+        self.open.answered(event)
 
     def _call_failed(self, _: Recorded, event: ModelCallFailed) -> None:
-        attempt = self._attempt_of(event.call)
-        if attempt is not None:
-            attempt.call_failed(event)
-
-    def _attempt_of(self, call: str) -> Attempt | None:
-        unit = self._calls.pop(call, None)
-        return None if unit is None else self.open.get(unit)
+        self.open.call_failed(event)
 
     def _tool_started(self, _: Recorded, event: ToolStarted) -> None:
-        attempt = self.open.get(event.unit)
-        if attempt is not None and attempt.attempt == event.attempt:
-            attempt.tool_started(event)
+        self.open.tool_started(event)
 
     def _tool_finished(self, _: Recorded, event: ToolFinished) -> None:
-        attempt = self.open.get(event.unit)
-        if attempt is not None and attempt.attempt == event.attempt:
-            attempt.tool_finished(event)
+        self.open.tool_finished(event)
 
     # Boundaries, and the score that comes with one.
 
@@ -290,7 +251,7 @@ class BatchState(RunFacts):
         if unit is None or not unit.may_end(event.attempt):
             self.unexplained += 1
             return False
-        self._close(event.unit)
+        self.open.close(event.unit)
         self._move(unit, outcome, reason)
         unit.attempt = event.attempt
         unit.boundary = record.sequence
@@ -352,5 +313,7 @@ class BatchState(RunFacts):
 
     # Whose money moved is the ledger's to say: it comes in through `book`.
     _IGNORED: ClassVar = require_answers(
-        "BatchState", _HANDLERS, [BudgetSpent, BudgetReleased, SpendInDoubt, SpendCorrected, BudgetChanged]
+        "BatchState",
+        _HANDLERS,
+        [BudgetSpent, BudgetReleased, SpendInDoubt, SpendCorrected, BudgetChanged, *TRAINING_EVENTS],
     )

@@ -128,10 +128,10 @@ class Attempt(msgspec.Struct, gc=False):
 
     def reserved(self, event: BudgetReserved) -> None:
         """A call is about to be sent: it opens a turn, or takes over the open one."""
-        if event.role == "judge":
-            _begin(self.judgings, event)
-        elif self.own is not None and self.own.reserved(event):
+        if self.own is not None and self.own.reserved(event):
             self.calls += 1
+        elif event.role == "judge":
+            _begin(self.judgings, event)
         elif event.role == "rollout":
             self.calls += 1
             _begin(self.turns, event)

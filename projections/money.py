@@ -19,8 +19,13 @@ def usd(nano: int) -> str:
 
 def cap_amount(cap: str, value: int) -> str:
     """An amount of a cap, for people: ``0.25 USD``, ``1200 tokens``, ``1.5 hours``."""
-    if cap in {"usd", "prompt_usd"}:
+    if is_money(cap):
         return f"{usd(value)} USD"
     if cap == "hours":
         return f"{Decimal(value) / _NS_PER_HOUR:.6f}".rstrip("0").rstrip(".") + " hours"
     return f"{value} {cap[:-1] if value == 1 else cap}"
+
+
+def is_money(cap: str) -> bool:
+    """Whether a cap is one on money: its name says so (``usd``, ``prompt_usd``, ``role_usd.judge``)."""
+    return "usd" in cap

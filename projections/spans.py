@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from eventlog.events import (
+    TRAINING_EVENTS,
     AttemptSuperseded,
     BudgetChanged,
     BudgetExhausted,
@@ -241,7 +242,7 @@ class SpanFold:
         [
             BudgetChanged, BudgetExhausted, BudgetReleased, ModelAsked, PromptsPlanned, PromptsWithdrawn,
             RowsSkipped, RunFinished, SessionClosed, SessionOpened, SettingsChanged, SpendCorrected,
-            TrajectoryImported, TrajectoryJudged, TrajectoryRestored,
+            TrajectoryImported, TrajectoryJudged, TrajectoryRestored, *TRAINING_EVENTS,
         ],
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from eventlog.events import (
+    TRAINING_EVENTS,
     AttemptSuperseded,
     BudgetChanged,
     BudgetExhausted,
@@ -292,7 +293,7 @@ class Ledger:
             AttemptSuperseded, BudgetExhausted, ModelAsked, PromptFailed, PromptStarted,
             PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, RunStarted, SessionClosed,
             SessionOpened, SettingsChanged, ToolFinished, ToolStarted, TrajectoryCompleted,
-            TrajectoryDiscarded, TrajectoryImported, TrajectoryJudged, TrajectoryRestored,
+            TrajectoryDiscarded, TrajectoryImported, TrajectoryJudged, TrajectoryRestored, *TRAINING_EVENTS,
         ],
     )  # fmt: skip
 

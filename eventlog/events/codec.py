@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..errors import MalformedEvent, UnknownEvent
-from . import batch, run, spend
+from . import batch, run, spend, training
 from .base import Event
 
 EVENT_TYPES: tuple[type[Event], ...] = (
@@ -42,6 +42,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     spend.SpendCorrected,
     spend.BudgetChanged,
     spend.BudgetExhausted,
+    *training.TRAINING_EVENTS,
 )
 
 # (type, version) -> the data of that version as the data of the next one. Pure, one step each. Empty while

@@ -43,7 +43,8 @@ class Stop(NamedTuple):
 class AgentCalls:
     """What one attempt of an own agent may do. `stopped` is set when nothing more will be answered.
 
-    `started`, where given, is not yet recorded: it goes into the log with the first call.
+    `started`, where given, is not yet recorded: it goes into the log with the first call. `role` is what its
+    calls are for.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class AgentCalls:
         number: int,
         started: PromptStarted | None,
         price_of: Callable[[str], Price | None],
+        role: str = "rollout",
     ) -> None:
         self._s = services
         self.unit = unit
@@ -63,12 +65,13 @@ class AgentCalls:
         self.directory = services.tools.directory(unit, number)
         self._started = started
         self._price_of = price_of
+        self._role = role
         recorded = self._recorded()
         self._matcher = Matcher(recorded)
         self._tools = ToolMatcher(recorded)
         self._earlier: dict[str, Request] = {} if recorded is None else recorded.requests()
         self._made = 0
-        self._sender = Sender(services, unit, brief.settings)
+        self._sender = Sender(services, unit, brief.settings, role)
         self.in_flight = 0
         self.refused = False
         self.stop: Stop | None = None
@@ -100,7 +103,7 @@ class AgentCalls:
         """The attempt as it is recorded."""
         if self._started is not None:
             return Attempt.start(self._started, 0, self._s.journal.session)
-        return self._s.journal.state.batch.open[self.unit]
+        return self._s.journal.state.open_attempt(self.unit)
 
     async def ask(self, asked: Asked) -> Reply:
         """Answer a request: from the log, or by the endpoint, or with why not. Never twice for one payment.
@@ -178,7 +181,7 @@ class AgentCalls:
         model = str(request.get("model") or self.brief.settings.model)
         price = self._price_of(model)
         bound = request_bound(body, price, max_tokens=_NO_OUTPUT.get(asked.path))
-        order = Order(self.unit, self.number, "rollout", model, endpoint_host(self.brief.settings))
+        order = Order(self.unit, self.number, self._role, model, endpoint_host(self.brief.settings))
         sender = self._sender.another()
         while True:
             permit = await sender.admit(body, bound, price)
@@ -223,7 +226,7 @@ class AgentCalls:
         return None if recorded is None else recorded.of(call)
 
     def _recorded(self) -> Exchanges | None:
-        return None if self._started is not None else self._s.journal.state.batch.open[self.unit].own
+        return None if self._started is not None else self._s.journal.state.open_attempt(self.unit).own
 
     def _reply(self, exchange: Exchange) -> Reply:
         if exchange.body is not None:

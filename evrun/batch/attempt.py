@@ -133,7 +133,7 @@ class AttemptRunner:
     def _attempt(self) -> Attempt:
         if self._started is not None:
             return Attempt.start(self._started, 0, self._s.journal.session)
-        return self._s.journal.state.batch.open[self._unit]
+        return self._s.journal.state.open_attempt(self._unit)
 
     def _take_started(self) -> tuple[PromptStarted, ...]:
         started, self._started = self._started, None

@@ -66,13 +66,14 @@ class Sender:
     """Sends the requests of one attempt. `deadline` moves on while the run is held back.
 
     One request at a time counts its tries with `again`; whoever sends several at once makes a sender for
-    each of them by `another`.
+    each of them by `another`. `role` is what its calls are for.
     """
 
-    def __init__(self, services: Services, unit: str, settings: Settings) -> None:
+    def __init__(self, services: Services, unit: str, settings: Settings, role: str = "rollout") -> None:
         self._s = services
         self._unit = unit
         self._settings = settings
+        self._role = role
         self._tries = 0
         self.deadline = monotonic() + settings.prompt_timeout
 
@@ -83,7 +84,7 @@ class Sender:
 
     def another(self) -> "Sender":
         """A sender for a request beside others: the same deadline, tries of its own."""
-        sender = Sender(self._s, self._unit, self._settings)
+        sender = Sender(self._s, self._unit, self._settings, self._role)
         sender.deadline = self.deadline
         return sender
 
@@ -151,13 +152,15 @@ class Sender:
     async def _no_room(self, bound: Bound) -> Unsendable | None:
         """Wait until the call fits under the caps; where it never will, say so or pause the run."""
         before, control = monotonic(), self._s.control
-        short = await self._s.budget.room(self._unit, bound, control.stopped, lambda: control.stopping)
+        short = await self._s.budget.room(
+            self._unit, bound, control.stopped, lambda: control.stopping, role=self._role
+        )
         self.deadline += monotonic() - before
         if short is None:
             return None
         if short.cap == "prompt_usd":
-            return Unsendable("prompt_budget", str(short), retryable=True)
-        self._pause_for(f"a cap is reached: {short}")
+            return Unsendable("prompt_budget", self._s.budget.words(short), retryable=True)
+        self._pause_for(f"a cap is reached: {self._s.budget.words(short)}")
         await self._s.journal.record(short.event)
         return None
 

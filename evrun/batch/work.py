@@ -12,7 +12,7 @@ from eventlog.events import Event, Recorded, RunFinished, SessionClosed, Setting
 from eventlog.storage import LogWriter
 from projections import RowSource, RunState, Views, result_report
 
-from ..budget import Budget
+from ..budget import Budget, prompt_parts
 from ..effects.clock import monotonic
 from ..effects.containers import Containers
 from ..effects.limiter import Limiter
@@ -225,7 +225,8 @@ class Work:
         def active_ns() -> int:
             return before_ns + round((monotonic() - self._began) * 1e9)
 
-        budget = Budget(state.ledger, state.batch, active_ns, self._ui.note)
+        parts = prompt_parts(state.ledger, state.batch)
+        budget = Budget(state.ledger, active_ns, self._ui.note, parts=parts)
         journal.watch(budget.see)
         return budget
 

@@ -93,7 +93,7 @@ async def open_caller(journal, base_url, *, price=None, **endpoint):
     async with LlmClient(Endpoint(base_url, **endpoint), connections=4, timeout_s=5) as client:
         secrets = {"KEY": endpoint["api_key"]} if "api_key" in endpoint else {}
         state = journal.state
-        budget = Budget(state.ledger, state.batch, lambda: 0, lambda _: None)
+        budget = Budget(state.ledger, lambda: 0, lambda _: None)
         journal.watch(budget.see)
         yield Caller(journal, client, price, Redactor(secrets), budget)
 

@@ -4,7 +4,7 @@ import anyio
 
 from eventlog.events import BudgetChanged, BudgetSpent, SessionOpened, Usage
 from evrun.bounds import Bound
-from evrun.budget import Budget
+from evrun.budget import Budget, prompt_parts
 from evrun.ledger import Order, reserve
 from projections import RunState
 from tests.projections.histories import begun, name_of, planned, records, started
@@ -39,7 +39,9 @@ class Bank:
     def reopen(self):
         """A new session on the same ledger."""
         ledger, batch = self.state.ledger, self.state.batch
-        self.budget = Budget(ledger, batch, lambda: self.active_ns, self.said.append)
+        self.budget = Budget(
+            ledger, lambda: self.active_ns, self.said.append, parts=prompt_parts(ledger, batch)
+        )
 
     def durable(self, *events):
         """These are in the log now."""

@@ -56,7 +56,7 @@ def test_hours_are_used_up_when_the_time_is_whoever_is_reserved():
         short = await bank.room(bound_of(5))
         assert short is not None
         assert short.event.cap == "hours"
-        assert str(short) == "the time is used up (--budget-hours)"
+        assert bank.budget.words(short) == "the time is used up (--budget-hours)"
 
     run(main)
 

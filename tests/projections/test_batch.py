@@ -92,8 +92,8 @@ def test_no_call_is_remembered_once_its_attempt_has_ended(random):
     for record in records(history.commits):
         state.apply(record)
     waiting = set(history.waiting.values())
-    assert set(state.batch._calls) <= waiting | {
-        call for call, unit in state.batch._calls.items() if unit in state.batch.open
+    assert set(state.batch.open._calls) <= waiting | {
+        call for call, unit in state.batch.open._calls.items() if unit in state.batch.open
     }
 
 

@@ -1,0 +1,360 @@
+"""The fold of a training run: steps done, the step that is open, the adapter and the learner's state now."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from eventlog.events import (
+    AttemptSuperseded,
+    BlobStored,
+    BudgetChanged,
+    BudgetExhausted,
+    BudgetReleased,
+    BudgetReserved,
+    BudgetSpent,
+    CandidateChecked,
+    CandidateRepaired,
+    EpochStarted,
+    EvaluationAttemptJudged,
+    EvaluationFinished,
+    EvaluationStarted,
+    Event,
+    EvolverReturned,
+    EvolverStarted,
+    FileEntry,
+    FinalSelected,
+    HistoryStored,
+    ModelAnswered,
+    ModelAsked,
+    ModelCallFailed,
+    PromptFailed,
+    PromptsPlanned,
+    PromptStarted,
+    PromptsWithdrawn,
+    Recorded,
+    RolloutFinished,
+    RolloutJudged,
+    RolloutStarted,
+    RowsSkipped,
+    RunFinished,
+    RunStarted,
+    SessionClosed,
+    SessionOpened,
+    SettingsChanged,
+    SpendCorrected,
+    SpendInDoubt,
+    StepCommitted,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TrajectoryCompleted,
+    TrajectoryDiscarded,
+    TrajectoryImported,
+    TrajectoryJudged,
+    TrajectoryRestored,
+)
+
+from .conversation import Attempt
+from .exhaustive import require_answers
+from .open_attempts import OpenAttempts
+from .spend import Booking, Ledger
+from .training_facts import Evaluation, GroupMoney, OpenStep, Rollout, StepRecord
+from .training_records import budget_after, step_record
+from .training_units import group_of, judge_unit, judged_unit, rollout_unit
+
+INPUT = "input:"
+"""How a changed input is named among changed settings: ``input:data.train``, with digests before and now."""
+
+
+class TrainingState:
+    """All there is to know about a training run, but for its money in sum, which is the ledger's.
+
+    `blobs` says where contents are: the sequence of a `BlobStored` by digest. `history` are the sequences of
+    `HistoryStored`. `head` is the commit that the branch stands at, `files` its files; `root` and
+    `root_files` those of the template. `state_files` and `session` are the learner's, as of its last call
+    that counts. `steps` are the committed ones (0: the bootstrap), `current` the open one. `calls` holds the
+    learner's ended calls outside steps, by name: (sequence, status). `rollouts` are by unit: those of the
+    open step, of its learner, and of open evaluations. `money` is by part of the run (`group_of`). `inputs`
+    are digests in hex by name. `unexplained` counts events that do not fit.
+    """
+
+    def __init__(self) -> None:
+        self.blobs: dict[bytes, int] = {}
+        self.history: list[int] = []
+        self.history_complete = False
+        self.head = ""
+        self.files: list[FileEntry] = []
+        self.root = ""
+        self.root_files: list[FileEntry] = []
+        self.state_files: list[FileEntry] = []
+        self.session: str | None = None
+        self.epochs: dict[int, list[str]] = {}
+        self.steps: list[StepRecord] = []
+        self.current: OpenStep | None = None
+        self.calls: dict[str, tuple[int, str]] = {}
+        self.call_attempts: dict[str, int] = {}
+        self.rollouts: dict[str, Rollout] = {}
+        self.rollouts_ok = 0
+        self.rollouts_error = 0
+        self.open = OpenAttempts()
+        self.money: dict[str, GroupMoney] = {}
+        self.final: FinalSelected | None = None
+        self.final_ns = 0
+        self.final_sequence = 0
+        self.evaluations: dict[int, Evaluation] = {}
+        self.inputs: dict[str, str] = {}
+        self.unexplained = 0
+
+    def apply(self, record: Recorded, ledger: Ledger) -> None:
+        """Fold one record, which `ledger` has seen. Records come in the order of the log, each once."""
+        event = record.event
+        if isinstance(event, StepCommitted):
+            self._step_committed(record, event, ledger)
+            return
+        handler = self._HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, record, event)
+
+    def book(self, booking: Booking, event: Event) -> None:
+        """The money of a call moved."""
+        call, settled = booking
+        unit = judged_unit(call.unit)
+        group = self.money.setdefault(group_of(unit), GroupMoney())
+        group.settled_nano_usd += settled
+        rollout = self.rollouts.get(unit)
+        if rollout is not None:
+            if call.attempt == rollout.attempt:
+                rollout.settled_nano_usd += settled
+            else:
+                rollout.superseded_nano_usd += settled
+                group.superseded_nano_usd += settled
+            unpriced = isinstance(event, BudgetSpent) and event.cost_nano_usd is None
+            rollout.unknown_cost |= unpriced or isinstance(event, SpendInDoubt)
+            if isinstance(event, BudgetSpent):
+                rollout.tokens += (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
+        self.open.book(call.unit, call.attempt, settled, event)
+
+    @property
+    def next_step(self) -> int:
+        """The number of the step that comes after the committed ones."""
+        return self.steps[-1].step + 1 if self.steps else 1
+
+    @property
+    def bootstrapped(self) -> bool:
+        """Whether step 0 was committed."""
+        return bool(self.steps) and self.steps[0].step == 0
+
+    # Contents and the starting point.
+
+    def _run_started(self, _: Recorded, event: RunStarted) -> None:
+        self.inputs = {one.name: one.sha256 for one in event.inputs}
+
+    def _settings_changed(self, _: Recorded, event: SettingsChanged) -> None:
+        for name, (_before, now) in event.changes.items():
+            if name.startswith(INPUT):
+                self.inputs[name.removeprefix(INPUT)] = str(now)
+
+    def _blob_stored(self, record: Recorded, event: BlobStored) -> None:
+        self.blobs.setdefault(event.digest, record.sequence)
+
+    def _history_stored(self, record: Recorded, event: HistoryStored) -> None:
+        self.history.append(record.sequence)
+        if event.complete:
+            self.history_complete = True
+            self.head, self.root = event.head, event.root
+            self.files, self.root_files = event.files, event.root_files
+
+    # Steps and their rollouts.
+
+    def _epoch_started(self, _: Recorded, event: EpochStarted) -> None:
+        self.epochs[event.epoch] = event.tasks
+
+    def _step_started(self, record: Recorded, event: StepStarted) -> None:
+        if self.current is not None:
+            self.unexplained += 1
+            return
+        rollouts = {task: Rollout(rollout_unit(event.step, task), task) for task in event.tasks}
+        self.rollouts |= {rollout.unit: rollout for rollout in rollouts.values()}
+        self.current = OpenStep(event.step, event.epoch, event.tasks, event.parent, record.time_ns, rollouts)
+
+    def _rollout_started(self, record: Recorded, event: RolloutStarted) -> None:
+        rollout = self.rollouts.get(event.unit)
+        if rollout is None:
+            rollout = self.rollouts[event.unit] = Rollout(event.unit, event.task)
+        if event.carried and rollout.attempt == event.attempt and event.unit in self.open:
+            return
+        rollout.superseded_nano_usd += rollout.settled_nano_usd
+        if rollout.settled_nano_usd:
+            group = self.money.setdefault(group_of(event.unit), GroupMoney())
+            group.superseded_nano_usd += rollout.settled_nano_usd
+        rollout.settled_nano_usd = 0
+        rollout.attempt, rollout.status, rollout.finished, rollout.judged = event.attempt, None, 0, 0
+        self._begin(record, event.unit, event.attempt)
+
+    def _rollout_finished(self, record: Recorded, event: RolloutFinished) -> None:
+        rollout = self.rollouts.get(event.unit)
+        if rollout is None or rollout.attempt != event.attempt or rollout.finished:
+            self.unexplained += 1
+            return
+        self.open.close(event.unit)
+        rollout.status, rollout.finished, rollout.wall_ms = event.status, record.sequence, event.wall_ms
+        rollout.tokens += event.tokens or 0
+        if event.status == "ok":
+            self.rollouts_ok += 1
+            self._begin(record, judge_unit(event.unit), event.attempt)
+        else:
+            self.rollouts_error += 1
+            rollout.failures += 1
+        self._rolled_out(record)
+
+    def _judged(self, record: Recorded, event: RolloutJudged | EvaluationAttemptJudged) -> None:
+        rollout = self.rollouts.get(event.unit)
+        if rollout is None or rollout.attempt != event.attempt or rollout.judged:
+            self.unexplained += 1
+            return
+        self.open.close(judge_unit(event.unit))
+        rollout.judged, rollout.score, rollout.judge_error = record.sequence, event.score, event.error
+        self._rolled_out(record)
+
+    def _rolled_out(self, record: Recorded) -> None:
+        if self.current is not None and self.current.returned is None:
+            self.current.rolled_out_ns = record.time_ns
+
+    def _begin(self, record: Recorded, unit: str, attempt: int) -> None:
+        self.open.begin(Attempt(unit, attempt, record.time_ns, record.session, [], b""))
+
+    # The learner.
+
+    def _evolver_started(self, record: Recorded, event: EvolverStarted) -> None:
+        self.call_attempts[event.unit] = event.attempt
+        if self.current is not None and event.call == "step":
+            self.current.learner_attempt = event.attempt
+        if event.call == "bootstrap" and self.current is None:
+            self.current = OpenStep(0, 0, [], self.head, record.time_ns, {})
+        known = self.open.get(event.unit)
+        if known is None or known.attempt != event.attempt:
+            self._begin(record, event.unit, event.attempt)
+
+    def _evolver_returned(self, record: Recorded, event: EvolverReturned) -> None:
+        self.open.close(event.unit)
+        if event.call in {"setup", "finalize"}:
+            self.calls[event.call] = (record.sequence, event.status)
+            if event.state is not None:
+                self.state_files = event.state
+            return
+        if self.current is None or self.current.step != event.step:
+            self.unexplained += 1
+            return
+        self.current.returned, self.current.returned_sequence = event, record.sequence
+
+    def _candidate_checked(self, _: Recorded, event: CandidateChecked) -> None:
+        if self.current is None or self.current.step != event.step:
+            self.unexplained += 1
+            return
+        self.current.checks.append(event)
+
+    def _candidate_repaired(self, _: Recorded, event: CandidateRepaired) -> None:
+        if self.current is None or self.current.step != event.step:
+            self.unexplained += 1
+            return
+        self.current.repairs.append(event)
+
+    def _step_committed(self, record: Recorded, event: StepCommitted, ledger: Ledger) -> None:
+        current = self.current
+        if current is None or current.step != event.step:
+            self.unexplained += 1
+            return
+        self.steps.append(step_record(record, event, current, budget_after(ledger, event)))
+        if event.commits:
+            self.head, self.files = event.commits[-1].sha, event.commits[-1].files
+        self.state_files, self.session = event.state, event.session
+        own = f"step:{event.step}/"
+        self.rollouts = {name: one for name, one in self.rollouts.items() if not name.startswith(own)}
+        for name in [name for name in self.open if name.startswith(own)]:
+            self.open.close(name)
+        self.current = None
+
+    # The end, and evaluations.
+
+    def _final_selected(self, record: Recorded, event: FinalSelected) -> None:
+        self.final, self.final_ns, self.final_sequence = event, record.time_ns, record.sequence
+
+    def _evaluation_started(self, record: Recorded, event: EvaluationStarted) -> None:
+        self.evaluations[event.number] = Evaluation(
+            event.number, event.selector, event.commit, event.files, event.tasks, event.repeats,
+            record.time_ns, {},
+        )  # fmt: skip
+
+    def _evaluation_judged(self, record: Recorded, event: EvaluationAttemptJudged) -> None:
+        evaluation, rollout = self.evaluations.get(event.number), self.rollouts.get(event.unit)
+        self._judged(record, event)
+        if evaluation is None or rollout is None:
+            self.unexplained += evaluation is None
+            return
+        evaluation.rollouts[event.repeat, event.task] = rollout
+
+    def _evaluation_finished(self, record: Recorded, event: EvaluationFinished) -> None:
+        evaluation = self.evaluations.get(event.number)
+        if evaluation is None:
+            self.unexplained += 1
+            return
+        evaluation.finished_ns = record.time_ns
+        for rollout in evaluation.rollouts.values():
+            self.rollouts.pop(rollout.unit, None)
+
+    # Calls of open attempts.
+
+    def _reserved(self, _: Recorded, event: BudgetReserved) -> None:
+        self.open.reserved(event)
+
+    def _asked(self, _: Recorded, event: ModelAsked) -> None:
+        self.open.asked(event)
+
+    def _answered(self, _: Recorded, event: ModelAnswered) -> None:
+        self.open.answered(event)
+
+    def _call_failed(self, _: Recorded, event: ModelCallFailed) -> None:
+        self.open.call_failed(event)
+
+    def _tool_started(self, _: Recorded, event: ToolStarted) -> None:
+        self.open.tool_started(event)
+
+    def _tool_finished(self, _: Recorded, event: ToolFinished) -> None:
+        self.open.tool_finished(event)
+
+    _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Recorded, Any], None]]] = {
+        RunStarted: _run_started,
+        SettingsChanged: _settings_changed,
+        BlobStored: _blob_stored,
+        HistoryStored: _history_stored,
+        EpochStarted: _epoch_started,
+        StepStarted: _step_started,
+        RolloutStarted: _rollout_started,
+        RolloutFinished: _rollout_finished,
+        RolloutJudged: _judged,
+        EvolverStarted: _evolver_started,
+        EvolverReturned: _evolver_returned,
+        CandidateChecked: _candidate_checked,
+        CandidateRepaired: _candidate_repaired,
+        FinalSelected: _final_selected,
+        EvaluationStarted: _evaluation_started,
+        EvaluationAttemptJudged: _evaluation_judged,
+        EvaluationFinished: _evaluation_finished,
+        BudgetReserved: _reserved,
+        ModelAsked: _asked,
+        ModelAnswered: _answered,
+        ModelCallFailed: _call_failed,
+        ToolStarted: _tool_started,
+        ToolFinished: _tool_finished,
+    }
+
+    # Sessions and the run's facts are `RunFacts`; whose money moved comes in through `book`.
+    _IGNORED: ClassVar = require_answers(
+        "TrainingState",
+        [*_HANDLERS, StepCommitted],
+        [
+            AttemptSuperseded, BudgetChanged, BudgetExhausted, BudgetReleased, BudgetSpent, PromptFailed,
+            PromptStarted, PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, SessionClosed,
+            SessionOpened, SpendCorrected, SpendInDoubt, TrajectoryCompleted, TrajectoryDiscarded,
+            TrajectoryImported, TrajectoryJudged, TrajectoryRestored,
+        ],
+    )  # fmt: skip
