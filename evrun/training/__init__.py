@@ -1,0 +1,1 @@
+"""Training runs: tasks in, a better adapter out; every step an event."""
