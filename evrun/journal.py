@@ -5,12 +5,24 @@ state and no file ever shows what a crash could undo.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from eventlog.events import Event, Recorded, encode_event
 from eventlog.storage import LogWriter, Ticket
-from projections import RunState, Views
+from projections import RunState
 
 from .errors import RunFailed
+
+
+class Folded(Protocol):
+    """Where durable events go: into the run's state, and into its views."""
+
+    @property
+    def state(self) -> RunState:
+        """What the events so far add up to."""
+
+    def apply(self, record: Recorded) -> None:
+        """Fold one more; one that was folded before changes nothing."""
 
 
 class Journal:
@@ -21,7 +33,7 @@ class Journal:
     """
 
     def __init__(
-        self, writer: LogWriter, views: Views, see: Callable[[Recorded], None] | None = None
+        self, writer: LogWriter, views: Folded, see: Callable[[Recorded], None] | None = None
     ) -> None:
         self._writer = writer
         self._views = views

@@ -44,6 +44,8 @@ from .training import INPUT, TrainingState
 from .training_facts import Evaluation, OpenStep, Rollout, RolloutSummary, StepRecord
 from .training_records import rollout_summary
 from .training_units import (
+    FRAMEWORK_FILES,
+    adapter_digest,
     evaluation_unit,
     group_of,
     judge_unit,
@@ -62,6 +64,7 @@ __all__ = [
     "EXPORT_KINDS",
     "EXPORT_OUTCOMES",
     "EXPORT_SCHEMA_VERSION",
+    "FRAMEWORK_FILES",
     "INPUT",
     "REMEDIES",
     "TRAINING",
@@ -103,6 +106,7 @@ __all__ = [
     "Turn",
     "Unit",
     "Views",
+    "adapter_digest",
     "agent_messages",
     "attempt_messages",
     "audit_report",

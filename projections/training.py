@@ -59,7 +59,7 @@ from .open_attempts import OpenAttempts
 from .spend import Booking, Ledger
 from .training_facts import Evaluation, GroupMoney, OpenStep, Rollout, StepRecord
 from .training_records import budget_after, step_record
-from .training_units import group_of, judge_unit, judged_unit, rollout_unit
+from .training_units import adapter_digest, group_of, judge_unit, judged_unit, rollout_unit, trial_of
 
 INPUT = "input:"
 """How a changed input is named among changed settings: ``input:data.train``, with digests before and now."""
@@ -73,7 +73,8 @@ class TrainingState:
     `root_files` those of the template. `state_files` and `session` are the learner's, as of its last call
     that counts. `steps` are the committed ones (0: the bootstrap), `current` the open one. `calls` holds the
     learner's ended calls outside steps, by name: (sequence, status). `rollouts` are by unit: those of the
-    open step, of its learner, and of open evaluations. `money` is by part of the run (`group_of`). `inputs`
+    open step, of its learner, and of open evaluations. `trials` are the newest scores that learners saw, by
+    the candidate's digest and task; `adapters` the digests of the adapters by commit. `money` is by part of the run (`group_of`). `inputs`
     are digests in hex by name. `unexplained` counts events that do not fit.
     """
 
@@ -93,6 +94,8 @@ class TrainingState:
         self.calls: dict[str, tuple[int, str]] = {}
         self.call_attempts: dict[str, int] = {}
         self.rollouts: dict[str, Rollout] = {}
+        self.adapters: dict[str, str] = {}
+        self.trials: dict[str, dict[str, float]] = {}
         self.rollouts_ok = 0
         self.rollouts_error = 0
         self.open = OpenAttempts()
@@ -162,6 +165,7 @@ class TrainingState:
             self.history_complete = True
             self.head, self.root = event.head, event.root
             self.files, self.root_files = event.files, event.root_files
+            self.adapters[event.head] = adapter_digest(event.files)
 
     # Steps and their rollouts.
 
@@ -213,6 +217,9 @@ class TrainingState:
             return
         self.open.close(judge_unit(event.unit))
         rollout.judged, rollout.score, rollout.judge_error = record.sequence, event.score, event.error
+        trial = trial_of(event.unit, rollout.task)
+        if trial is not None and event.score is not None:
+            self.trials.setdefault(trial.candidate, {})[trial.task] = event.score
         self._rolled_out(record)
 
     def _rolled_out(self, record: Recorded) -> None:
@@ -240,6 +247,8 @@ class TrainingState:
             self.calls[event.call] = (record.sequence, event.status)
             if event.state is not None:
                 self.state_files = event.state
+            if event.call == "setup":
+                self.session = event.session
             return
         if self.current is None or self.current.step != event.step:
             self.unexplained += 1
@@ -266,6 +275,7 @@ class TrainingState:
         self.steps.append(step_record(record, event, current, budget_after(ledger, event)))
         if event.commits:
             self.head, self.files = event.commits[-1].sha, event.commits[-1].files
+            self.adapters[self.head] = adapter_digest(self.files)
         self.state_files, self.session = event.state, event.session
         own = f"step:{event.step}/"
         self.rollouts = {name: one for name, one in self.rollouts.items() if not name.startswith(own)}

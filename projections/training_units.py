@@ -10,8 +10,14 @@
     eval:final/2/task:a.1                 the second evaluation, of `final`: the first try at a task
 """
 
-from typing import Final
+import hashlib
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
+from eventlog.events import FileEntry
+
+FRAMEWORK_FILES: Final = frozenset({"adapter.yaml", "CARD.md"})
+"""Files that are neither learned nor fixed: evrun keeps its own account in them."""
 JUDGE: Final = "/judge"
 GROUPS: Final = ("setup", "finalize", "eval")
 
@@ -52,3 +58,27 @@ def group_of(unit: str) -> str:
     if head.startswith("eval:"):
         return "eval"
     return head if head in GROUPS or head.startswith("step:") else ""
+
+
+class Trial(NamedTuple):
+    """What a rollout that a learner asked for was of: the candidate's digest, and the task."""
+
+    candidate: str
+    task: str
+
+
+def trial_of(unit: str, task: str) -> Trial | None:
+    """The trial that a unit is; null where it is something else."""
+    head, slash, rest = unit.partition("/learner/")
+    if not slash or not head:
+        return None
+    return Trial(rest.partition("/")[0], task)
+
+
+def adapter_digest(files: Iterable[FileEntry]) -> str:
+    """Sixteen hex digits that stand for an adapter's contents, but for evrun's own account in it."""
+    whole = hashlib.sha256()
+    for entry in sorted(files, key=lambda entry: entry.path):
+        if entry.path not in FRAMEWORK_FILES:
+            whole.update(b"%b\0%b%d" % (entry.path.encode(), entry.digest, entry.executable))
+    return whole.hexdigest()[:16]
