@@ -26,15 +26,25 @@ if TYPE_CHECKING:
     from .python import run as run
     from .python import run_async as run_async
     from .tools import tool as tool
+    from .training.authoring import Evolver as Evolver
+    from .training.authoring import JudgeResult as JudgeResult
+    from .training.authoring import RunOutput as RunOutput
+    from .training.authoring import StepResult as StepResult
+    from .training.authoring import Usage as Usage
 
 _HOMES = {
     "CallRefused": "agents",
     "Completion": "agents",
     "Context": "agents",
+    "Evolver": "training.authoring",
     "EvrunError": "errors",
+    "JudgeResult": "training.authoring",
     "Run": "python",
+    "RunOutput": "training.authoring",
     "RunResult": "python",
+    "StepResult": "training.authoring",
     "Switch": "batch",
+    "Usage": "training.authoring",
     "UsageFault": "errors",
     "open_run": "python",
     "run": "python",
@@ -46,10 +56,15 @@ __all__ = [
     "CallRefused",
     "Completion",
     "Context",
+    "Evolver",
     "EvrunError",
+    "JudgeResult",
     "Run",
+    "RunOutput",
     "RunResult",
+    "StepResult",
     "Switch",
+    "Usage",
     "UsageFault",
     "open_run",
     "run",
