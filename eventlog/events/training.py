@@ -30,6 +30,9 @@ class HistoryStored(Event, frozen=True, gc=False):
 
     `kind` is "blob", "tree" or "commit". `complete` is true on the last of several such events; that one also
     tells the files of both commits, whose contents are stored as blobs like all others.
+
+    Of a run that was imported, the objects of the commits that others made in it are here too. A `CommitMade`
+    with the hash of a commit that is here only names it: its object is this one, whatever its fields are.
     """
 
     head: str
@@ -180,7 +183,10 @@ class CandidateRepaired(Event, frozen=True, gc=False):
 
 
 class CommitMade(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A git commit, whole: from these fields alone its object, and so its hash, can be made again."""
+    """A git commit, whole: from these fields alone its object, and so its hash, can be made again.
+
+    But for one whose object `HistoryStored` holds, which others made, by their name and in their words.
+    """
 
     sha: str
     parent: str
