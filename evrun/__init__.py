@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from .python import run_async as run_async
     from .tools import tool as tool
     from .training.authoring import Evolver as Evolver
+    from .training.authoring import FinalResult as FinalResult
     from .training.authoring import JudgeResult as JudgeResult
     from .training.authoring import RunOutput as RunOutput
+    from .training.authoring import StepContext as StepContext
     from .training.authoring import StepResult as StepResult
+    from .training.authoring import ToolError as ToolError
     from .training.authoring import Usage as Usage
 
 _HOMES = {
@@ -38,12 +41,15 @@ _HOMES = {
     "Context": "agents",
     "Evolver": "training.authoring",
     "EvrunError": "errors",
+    "FinalResult": "training.authoring",
     "JudgeResult": "training.authoring",
     "Run": "python",
     "RunOutput": "training.authoring",
     "RunResult": "python",
+    "StepContext": "training.authoring",
     "StepResult": "training.authoring",
     "Switch": "batch",
+    "ToolError": "training.authoring",
     "Usage": "training.authoring",
     "UsageFault": "errors",
     "open_run": "python",
@@ -58,12 +64,15 @@ __all__ = [
     "Context",
     "Evolver",
     "EvrunError",
+    "FinalResult",
     "JudgeResult",
     "Run",
     "RunOutput",
     "RunResult",
+    "StepContext",
     "StepResult",
     "Switch",
+    "ToolError",
     "Usage",
     "UsageFault",
     "open_run",
