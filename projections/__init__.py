@@ -21,7 +21,19 @@ from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
 from .load import fold_log, recorded, sequence_at, worked_on
-from .materialize import FileCheck, RowSpool, Views, check, open_views, rebuild, spool_rows
+from .materialize import (
+    FileCheck,
+    RowSpool,
+    TrainingViews,
+    Views,
+    check,
+    check_training,
+    open_training_views,
+    open_views,
+    rebuild,
+    rebuild_training,
+    spool_rows,
+)
 from .messages import Message, attempt_messages, request_messages
 from .money import cap_amount, is_money, usd
 from .open_attempts import OpenAttempts
@@ -29,6 +41,7 @@ from .outcomes import by_prompt, settled_by_outcome
 from .overview import Summary, overview, summary_of, summary_of_views, unreadable
 from .own_fold import Fold, FoldFailed, fold_events, project, render_fold
 from .reasons import REMEDIES
+from .render_card import Choice, render_card
 from .render_statistics import statistics
 from .rows_source import RowSource
 from .sharegpt import render_conversation
@@ -75,6 +88,7 @@ __all__ = [
     "BatchState",
     "Best",
     "Call",
+    "Choice",
     "Evaluation",
     "EventLister",
     "Exchange",
@@ -103,6 +117,7 @@ __all__ = [
     "ToolResult",
     "ToolUse",
     "TrainingState",
+    "TrainingViews",
     "Turn",
     "Unit",
     "Views",
@@ -115,6 +130,7 @@ __all__ = [
     "by_prompt",
     "cap_amount",
     "check",
+    "check_training",
     "conversation_messages",
     "count_attempt",
     "csv_head",
@@ -138,6 +154,7 @@ __all__ = [
     "learner_unit",
     "loads_lenient",
     "normalise_usage",
+    "open_training_views",
     "open_views",
     "openai_line",
     "overview",
@@ -148,7 +165,9 @@ __all__ = [
     "prompt_text",
     "read_answer",
     "rebuild",
+    "rebuild_training",
     "recorded",
+    "render_card",
     "render_conversation",
     "render_fold",
     "request_messages",

@@ -4,5 +4,20 @@ from .check import FileCheck, check
 from .live import Views, open_views
 from .rebuild import rebuild
 from .row_spool import RowSpool, spool_rows
+from .training_check import check_training
+from .training_live import TrainingViews, open_training_views
+from .training_rebuild import rebuild_training
 
-__all__ = ["FileCheck", "RowSpool", "Views", "check", "open_views", "rebuild", "spool_rows"]
+__all__ = [
+    "FileCheck",
+    "RowSpool",
+    "TrainingViews",
+    "Views",
+    "check",
+    "check_training",
+    "open_training_views",
+    "open_views",
+    "rebuild",
+    "rebuild_training",
+    "spool_rows",
+]

@@ -1,0 +1,20 @@
+"""CARD.md: what an adapter is, where it came from, and what was measured of it."""
+
+from typing import NamedTuple
+
+from .state import RunState
+
+
+class Choice(NamedTuple):
+    """The adapter that a run chooses at its end: fields as in `FinalSelected`."""
+
+    step: int
+    how: str
+    score: float | None
+    finalize: str | None
+    stop_reason: str
+
+
+def render_card(state: RunState, choice: Choice) -> bytes:
+    """The card of the adapter that was chosen, or is about to be: the file CARD.md."""
+    return f"# {state.batch.run}\n\nThe adapter of step {choice.step}.\n".encode()
