@@ -8,7 +8,7 @@ from .audit_caps import WARNING_PERCENTS
 from .batch import BatchState
 from .batch_lines import batch_request, is_batch_line, own_tools, with_own_fields
 from .calls import Call
-from .conversation import Attempt, ToolResult, Turn
+from .conversation import Attempt, ToolResult, Turn, add_usage
 from .counts import count_attempt, unknown_calls
 from .exchanges import Exchange, Exchanges, Request, ToolUse, tell
 from .export_openai import AskedMessages, openai_line
@@ -122,6 +122,7 @@ __all__ = [
     "Unit",
     "Views",
     "adapter_digest",
+    "add_usage",
     "agent_messages",
     "attempt_messages",
     "audit_report",

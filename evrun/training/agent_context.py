@@ -1,0 +1,113 @@
+"""What an agent is given beside its task and its adapter: durable calls, and what it works on and with."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import anyio
+
+from ..agents import AgentCalls, Completion, Context
+from ..agents.endpoint_asked import Asked, Reply
+from ..agents.endpoint_errors import error_reply
+from ..batch.brief import Brief
+from ..batch.control import Control
+from ..effects.clock import monotonic
+
+T = TypeVar("T")
+
+NO_MODEL = "no model is configured for the agent: give `model` (or agent.params.model)"
+
+
+class NoCalls:
+    """The calls of an attempt where no model is configured: there are none. The face of `AgentCalls`."""
+
+    def __init__(self, unit: str, number: int, directory: Path, brief: Brief, control: Control) -> None:
+        self.unit = unit
+        self.number = number
+        self.directory = directory
+        self.brief = brief
+        self.stop = None
+        self.broken = None
+        self.in_flight = 0
+        self.unclaimed = 0
+        self.refused = False
+        self.stopped = anyio.Event()
+        self._control = control
+        self._deadline = monotonic() + brief.settings.prompt_timeout
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that the attempt has left."""
+        return self._deadline - monotonic()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run is ending."""
+        return self._control.stopping
+
+    async def ask(self, _asked: Asked) -> Reply:
+        """Why there is no answer."""
+        return error_reply(400, NO_MODEL, "no_model")
+
+    async def tool(self, name: str, _arguments: dict[str, Any]) -> str:
+        """Why there is no result."""
+        return f'{{"error": "no tool {name} is here: {NO_MODEL}"}}'
+
+
+class Given(NamedTuple):
+    """What an attempt works on: the task, its adapter's directory (null: none), the parameters."""
+
+    task: dict[str, Any]
+    adapter: Path | None
+    params: dict[str, Any]
+
+
+class AgentContext(Context):
+    """An attempt as the code of an `async` agent sees it.
+
+    `unit` and `attempt` name it, `directory` is its private directory (it exists), `task`, `adapter` and
+    `params` are what it is also called with, `model` is the configured one (empty: none), `tools` are the
+    definitions of the tools that it was given, as requests carry them.
+    """
+
+    def __init__(self, calls: AgentCalls | NoCalls, given: Given) -> None:
+        super().__init__(calls)  # type: ignore[arg-type]  # the same face
+        self.task = given.task
+        self.adapter = given.adapter
+        self.params = given.params
+        self.model = calls.brief.settings.model
+
+
+class PlainContext:
+    """The same for a plain function, which runs in a thread: calls block until they are answered."""
+
+    def __init__(self, context: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
+        self._context = context
+        self._loop = loop
+        self.unit = context.unit
+        self.attempt = context.attempt
+        self.directory = context.directory
+        self.task = context.task
+        self.adapter = context.adapter
+        self.params = context.params
+        self.model = context.model
+        self.tools = context.tools
+
+    def complete(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        model: str | None = None,
+        **options: Any,
+    ) -> Completion:
+        """As `AgentContext.complete`."""
+        return self._wait(self._context.complete(messages, tools=tools, model=model, **options))
+
+    def tool(self, name: str, /, **arguments: Any) -> Any:
+        """As `AgentContext.tool`."""
+        return self._wait(self._context.tool(name, **arguments))
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
