@@ -17,6 +17,17 @@ from .export_schema import COLUMNS as EXPORT_COLUMNS
 from .export_schema import KINDS as EXPORT_KINDS
 from .export_schema import OUTCOMES as EXPORT_OUTCOMES
 from .export_schema import SCHEMA_VERSION as EXPORT_SCHEMA_VERSION
+from .git_objects import (
+    CommitFacts,
+    GitObject,
+    Member,
+    fits_git,
+    git_id,
+    is_ref_name,
+    make_commit,
+    parse_commit,
+    parse_tree,
+)
 from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
@@ -89,6 +100,7 @@ __all__ = [
     "Best",
     "Call",
     "Choice",
+    "CommitFacts",
     "Evaluation",
     "EventLister",
     "Exchange",
@@ -97,8 +109,10 @@ __all__ = [
     "FileCheck",
     "Fold",
     "FoldFailed",
+    "GitObject",
     "Ledger",
     "Lookup",
+    "Member",
     "Message",
     "OpenAttempts",
     "OpenStep",
@@ -138,14 +152,17 @@ __all__ = [
     "csv_line",
     "evaluation_unit",
     "find_units",
+    "fits_git",
     "fold_events",
     "fold_log",
+    "git_id",
     "group_of",
     "idempotency_key",
     "imported_counts",
     "imported_prompt",
     "is_batch_line",
     "is_money",
+    "is_ref_name",
     "is_view",
     "json_line",
     "jsonl_line",
@@ -154,6 +171,7 @@ __all__ = [
     "last_answer",
     "learner_unit",
     "loads_lenient",
+    "make_commit",
     "normalise_usage",
     "open_training_views",
     "open_views",
@@ -161,7 +179,9 @@ __all__ = [
     "overview",
     "own_tools",
     "parse_answer",
+    "parse_commit",
     "parse_conversation",
+    "parse_tree",
     "project",
     "prompt_text",
     "read_answer",

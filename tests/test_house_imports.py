@@ -33,6 +33,8 @@ ALONE = {
     "evrun/agents/endpoint.py": ("aiohttp",),
     "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
     "evrun/effects/web.py": ("httpx",),
+    "evrun/effects/git.py": ("dulwich",),
+    "evrun/training/manifest.py": ("yaml",),
     "evrun/effects/mcp_client.py": ("mcp", "mcp_types"),
     "evrun/prices.py": ("genai_prices",),
     "evrun/effects/backoff.py": ("tenacity",),
