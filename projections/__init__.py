@@ -52,7 +52,7 @@ from .outcomes import by_prompt, settled_by_outcome
 from .overview import Summary, overview, summary_of, summary_of_views, unreadable
 from .own_fold import Fold, FoldFailed, fold_events, project, render_fold
 from .reasons import REMEDIES
-from .render_card import Choice, render_card
+from .render_card import FinalChoice, render_card
 from .render_statistics import statistics
 from .rows_source import RowSource
 from .sharegpt import render_conversation
@@ -99,7 +99,6 @@ __all__ = [
     "BatchState",
     "Best",
     "Call",
-    "Choice",
     "CommitFacts",
     "Evaluation",
     "EventLister",
@@ -107,6 +106,7 @@ __all__ = [
     "Exchanges",
     "ExportRows",
     "FileCheck",
+    "FinalChoice",
     "Fold",
     "FoldFailed",
     "GitObject",

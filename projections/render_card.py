@@ -5,7 +5,7 @@ from typing import NamedTuple
 from .state import RunState
 
 
-class Choice(NamedTuple):
+class FinalChoice(NamedTuple):
     """The adapter that a run chooses at its end: fields as in `FinalSelected`."""
 
     step: int
@@ -15,6 +15,6 @@ class Choice(NamedTuple):
     stop_reason: str
 
 
-def render_card(state: RunState, choice: Choice) -> bytes:
+def render_card(state: RunState, choice: FinalChoice) -> bytes:
     """The card of the adapter that was chosen, or is about to be: the file CARD.md."""
     return f"# {state.batch.run}\n\nThe adapter of step {choice.step}.\n".encode()

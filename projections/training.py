@@ -57,8 +57,8 @@ from .conversation import Attempt
 from .exhaustive import require_answers
 from .open_attempts import OpenAttempts
 from .spend import Booking, Ledger
-from .training_facts import Evaluation, GroupMoney, OpenStep, Rollout, StepRecord
-from .training_records import budget_after, step_record
+from .training_facts import BudgetAfter, Evaluation, GroupMoney, Measured, OpenStep, Rollout, StepRecord
+from .training_records import budget_after, rollout_summary, step_record
 from .training_units import adapter_digest, group_of, judge_unit, judged_unit, rollout_unit, trial_of
 
 INPUT = "input:"
@@ -69,20 +69,22 @@ class TrainingState:
     """All there is to know about a training run, but for its money in sum, which is the ledger's.
 
     `blobs` says where contents are: the sequence of a `BlobStored` by digest. `history` are the sequences of
-    `HistoryStored`. `head` is the commit that the branch stands at, `files` its files; `root` and
-    `root_files` those of the template. `state_files` and `session` are the learner's, as of its last call
+    `HistoryStored`. `head` is the commit that the branch stands at, `files` its files, `start` where
+    the run began; `root` and `root_files` are the template's. `state_files` and `session` are the learner's, as of its last call
     that counts. `steps` are the committed ones (0: the bootstrap), `current` the open one. `calls` holds the
     learner's ended calls outside steps, by name: (sequence, status). `rollouts` are by unit: those of the
     open step, of its learner, and of open evaluations. `trials` are the newest scores that learners saw, by
-    the candidate's digest and task; `adapters` the digests of the adapters by commit. `money` is by part of the run (`group_of`). `inputs`
-    are digests in hex by name. `unexplained` counts events that do not fit.
+    the candidate's digest and task; `adapters` the digests of the adapters by commit. `money` is by part of
+    the run (`group_of`). `inputs` are digests in hex by name. `told` is the sequence of the newest event that
+    said how the run is set up. `final_budget` is the account when the final adapter was chosen.
+    `unexplained` counts events that do not fit.
     """
 
     def __init__(self) -> None:
         self.blobs: dict[bytes, int] = {}
         self.history: list[int] = []
         self.history_complete = False
-        self.head = ""
+        self.head = self.start = ""
         self.files: list[FileEntry] = []
         self.root = ""
         self.root_files: list[FileEntry] = []
@@ -93,6 +95,7 @@ class TrainingState:
         self.current: OpenStep | None = None
         self.calls: dict[str, tuple[int, str]] = {}
         self.call_attempts: dict[str, int] = {}
+        self.call_money: dict[str, int] = {}
         self.rollouts: dict[str, Rollout] = {}
         self.adapters: dict[str, str] = {}
         self.trials: dict[str, dict[str, float]] = {}
@@ -103,6 +106,8 @@ class TrainingState:
         self.final: FinalSelected | None = None
         self.final_ns = 0
         self.final_sequence = 0
+        self.final_budget: BudgetAfter | None = None
+        self.told = 0
         self.evaluations: dict[int, Evaluation] = {}
         self.inputs: dict[str, str] = {}
         self.unexplained = 0
@@ -112,7 +117,8 @@ class TrainingState:
         event = record.event
         if isinstance(event, StepCommitted):
             self._step_committed(record, event, ledger)
-            return
+        elif isinstance(event, FinalSelected):
+            self._final_selected(record, event, ledger)
         handler = self._HANDLERS.get(type(event))
         if handler is not None:
             handler(self, record, event)
@@ -134,6 +140,11 @@ class TrainingState:
             rollout.unknown_cost |= unpriced or isinstance(event, SpendInDoubt)
             if isinstance(event, BudgetSpent):
                 rollout.tokens += (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
+        if unit in self.call_attempts:
+            if call.attempt == self.call_attempts[unit]:
+                self.call_money[unit] = self.call_money.get(unit, 0) + settled
+            else:
+                group.superseded_nano_usd += settled
         self.open.book(call.unit, call.attempt, settled, event)
 
     @property
@@ -148,10 +159,12 @@ class TrainingState:
 
     # Contents and the starting point.
 
-    def _run_started(self, _: Recorded, event: RunStarted) -> None:
+    def _run_started(self, record: Recorded, event: RunStarted) -> None:
+        self.told = record.sequence
         self.inputs = {one.name: one.sha256 for one in event.inputs}
 
-    def _settings_changed(self, _: Recorded, event: SettingsChanged) -> None:
+    def _settings_changed(self, record: Recorded, event: SettingsChanged) -> None:
+        self.told = record.sequence
         for name, (_before, now) in event.changes.items():
             if name.startswith(INPUT):
                 self.inputs[name.removeprefix(INPUT)] = str(now)
@@ -163,7 +176,7 @@ class TrainingState:
         self.history.append(record.sequence)
         if event.complete:
             self.history_complete = True
-            self.head, self.root = event.head, event.root
+            self.head, self.start, self.root = event.head, event.head, event.root
             self.files, self.root_files = event.files, event.root_files
             self.adapters[event.head] = adapter_digest(event.files)
 
@@ -178,7 +191,10 @@ class TrainingState:
             return
         rollouts = {task: Rollout(rollout_unit(event.step, task), task) for task in event.tasks}
         self.rollouts |= {rollout.unit: rollout for rollout in rollouts.values()}
-        self.current = OpenStep(event.step, event.epoch, event.tasks, event.parent, record.time_ns, rollouts)
+        self.current = OpenStep(
+            event.step, event.epoch, event.tasks, event.parent, record.time_ns, rollouts,
+            began=record.sequence,
+        )  # fmt: skip
 
     def _rollout_started(self, record: Recorded, event: RolloutStarted) -> None:
         rollout = self.rollouts.get(event.unit)
@@ -208,7 +224,7 @@ class TrainingState:
         else:
             self.rollouts_error += 1
             rollout.failures += 1
-        self._rolled_out(record)
+        self._rolled_out(record, rollout)
 
     def _judged(self, record: Recorded, event: RolloutJudged | EvaluationAttemptJudged) -> None:
         rollout = self.rollouts.get(event.unit)
@@ -220,11 +236,12 @@ class TrainingState:
         trial = trial_of(event.unit, rollout.task)
         if trial is not None and event.score is not None:
             self.trials.setdefault(trial.candidate, {})[trial.task] = event.score
-        self._rolled_out(record)
+        self._rolled_out(record, rollout)
 
-    def _rolled_out(self, record: Recorded) -> None:
-        if self.current is not None and self.current.returned is None:
-            self.current.rolled_out_ns = record.time_ns
+    def _rolled_out(self, record: Recorded, rollout: Rollout) -> None:
+        current = self.current
+        if current is not None and current.rollouts.get(rollout.task) is rollout:
+            current.rolled_out_ns = record.time_ns
 
     def _begin(self, record: Recorded, unit: str, attempt: int) -> None:
         self.open.begin(Attempt(unit, attempt, record.time_ns, record.session, [], b""))
@@ -232,11 +249,17 @@ class TrainingState:
     # The learner.
 
     def _evolver_started(self, record: Recorded, event: EvolverStarted) -> None:
+        if self.call_attempts.get(event.unit) != event.attempt:
+            before = self.call_money.pop(event.unit, 0)
+            if before:
+                self.money[group_of(event.unit)].superseded_nano_usd += before
         self.call_attempts[event.unit] = event.attempt
-        if self.current is not None and event.call == "step":
-            self.current.learner_attempt = event.attempt
         if event.call == "bootstrap" and self.current is None:
-            self.current = OpenStep(0, 0, [], self.head, record.time_ns, {})
+            self.current = OpenStep(0, 0, [], self.head, record.time_ns, {}, began=record.sequence)
+        if self.current is not None and event.call in {"bootstrap", "step"}:
+            self.current.learner_attempt = event.attempt
+            if self.current.measured is None:
+                self.current.measured = rollout_summary(self.current)
         known = self.open.get(event.unit)
         if known is None or known.attempt != event.attempt:
             self._begin(record, event.unit, event.attempt)
@@ -272,7 +295,7 @@ class TrainingState:
         if current is None or current.step != event.step:
             self.unexplained += 1
             return
-        self.steps.append(step_record(record, event, current, budget_after(ledger, event)))
+        self.steps.append(step_record(record, event, current, budget_after(ledger, event.active_ns)))
         if event.commits:
             self.head, self.files = event.commits[-1].sha, event.commits[-1].files
             self.adapters[self.head] = adapter_digest(self.files)
@@ -285,8 +308,9 @@ class TrainingState:
 
     # The end, and evaluations.
 
-    def _final_selected(self, record: Recorded, event: FinalSelected) -> None:
+    def _final_selected(self, record: Recorded, event: FinalSelected, ledger: Ledger) -> None:
         self.final, self.final_ns, self.final_sequence = event, record.time_ns, record.sequence
+        self.final_budget = budget_after(ledger, self.steps[-1].budget.active_ns if self.steps else 0)
 
     def _evaluation_started(self, record: Recorded, event: EvaluationStarted) -> None:
         self.evaluations[event.number] = Evaluation(
@@ -300,6 +324,8 @@ class TrainingState:
         if evaluation is None or rollout is None:
             self.unexplained += evaluation is None
             return
+        if (event.repeat, event.task) not in evaluation.rollouts:
+            evaluation.attempts.append((event.repeat, event.task, Measured.of(rollout)))
         evaluation.rollouts[event.repeat, event.task] = rollout
 
     def _evaluation_finished(self, record: Recorded, event: EvaluationFinished) -> None:
@@ -345,7 +371,6 @@ class TrainingState:
         EvolverReturned: _evolver_returned,
         CandidateChecked: _candidate_checked,
         CandidateRepaired: _candidate_repaired,
-        FinalSelected: _final_selected,
         EvaluationStarted: _evaluation_started,
         EvaluationAttemptJudged: _evaluation_judged,
         EvaluationFinished: _evaluation_finished,
@@ -360,7 +385,7 @@ class TrainingState:
     # Sessions and the run's facts are `RunFacts`; whose money moved comes in through `book`.
     _IGNORED: ClassVar = require_answers(
         "TrainingState",
-        [*_HANDLERS, StepCommitted],
+        [*_HANDLERS, FinalSelected, StepCommitted],
         [
             AttemptSuperseded, BudgetChanged, BudgetExhausted, BudgetReleased, BudgetSpent, PromptFailed,
             PromptStarted, PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, SessionClosed,

@@ -1,6 +1,8 @@
 """What the fold of a training run keeps: small records of what is done, and what is open, whole."""
 
 import math
+from collections.abc import Sequence
+from typing import Self
 
 import msgspec
 
@@ -45,11 +47,76 @@ class Rollout(msgspec.Struct, gc=False):
         return self.settled_nano_usd + self.superseded_nano_usd
 
 
+class Measured(msgspec.Struct, frozen=True, gc=False):
+    """How a rollout stood at one moment: fields as in `Rollout`; `cost_nano_usd` null where it is not known."""
+
+    attempt: int
+    status: str | None
+    finished: int
+    judged: int
+    score: float | None
+    cost_nano_usd: int | None
+    wall_ms: int
+    tokens: int
+
+    @classmethod
+    def of(cls, rollout: Rollout) -> Self:
+        """How it stands now."""
+        return cls(
+            rollout.attempt, rollout.status, rollout.finished, rollout.judged,
+            rollout.score if rollout.judged else None,
+            None if rollout.unknown_cost else rollout.all_nano_usd,
+            rollout.wall_ms, rollout.tokens,
+        )  # fmt: skip
+
+
+class RolloutSummary(msgspec.Struct, frozen=True, gc=False):
+    """What became of the rollouts of a step, by task."""
+
+    tasks: dict[str, Measured]
+    wall_ns: int
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """The score of every task, null where it has none."""
+        return {task: measured.score for task, measured in self.tasks.items()}
+
+    @property
+    def scored(self) -> list[float]:
+        """The scores that there are."""
+        return [one.score for one in self.tasks.values() if one.score is not None]
+
+    @property
+    def mean_score(self) -> float | None:
+        """The mean of the scores that there are; null where there are none."""
+        return mean(self.scored)
+
+    @property
+    def errors(self) -> int:
+        """Tasks without a score."""
+        return len(self.tasks) - len(self.scored)
+
+    @property
+    def coverage(self) -> float | None:
+        """Which part of the tasks has a score, 0 to 1; null where there were no tasks."""
+        return len(self.scored) / len(self.tasks) if self.tasks else None
+
+    @property
+    def cost_nano_usd(self) -> int | None:
+        """What the tasks cost whose cost is known; null where there are tasks, and no cost is known."""
+        return known_sum([one.cost_nano_usd for one in self.tasks.values()])
+
+    @property
+    def unknown_cost_tasks(self) -> int:
+        """How many tasks have a cost that is not known."""
+        return sum(one.cost_nano_usd is None for one in self.tasks.values())
+
+
 class OpenStep(msgspec.Struct, gc=False):
     """The step that is going on. `returned` is the learner's answer, once there is one.
 
-    `rollouts` are by task, in the order of the step. `repaired_at` is how many repairs there were when the
-    candidate was checked last.
+    `rollouts` are by task, in the order of the step. `measured` is how they stood when the learner was called
+    for the first time: what it was shown. `began` is the sequence of the event by which the step began.
     """
 
     step: int
@@ -59,6 +126,8 @@ class OpenStep(msgspec.Struct, gc=False):
     started_ns: int
     rollouts: dict[str, Rollout]
     rolled_out_ns: int = 0
+    began: int = 0
+    measured: RolloutSummary | None = None
     learner_attempt: int = 0
     returned: EvolverReturned | None = None
     returned_sequence: int = 0
@@ -66,43 +135,12 @@ class OpenStep(msgspec.Struct, gc=False):
     repairs: list[CandidateRepaired] = []
 
 
-class RolloutSummary(msgspec.Struct, frozen=True, gc=False):
-    """What became of the rollouts of a step; `scores` has every task, null where it has none."""
-
-    scores: dict[str, float | None]
-    cost_nano_usd: int
-    unknown_cost_tasks: int
-    wall_ns: int
-    finished: dict[str, tuple[int, int]]
-    """By task: the sequences of its `RolloutFinished` and `RolloutJudged`, 0 for none."""
-
-    @property
-    def scored(self) -> list[float]:
-        """The scores that there are."""
-        return [score for score in self.scores.values() if score is not None]
-
-    @property
-    def mean_score(self) -> float | None:
-        """The mean of the scores that there are; null where there are none."""
-        scored = self.scored
-        return math.fsum(scored) / len(scored) if scored else None
-
-    @property
-    def errors(self) -> int:
-        """Tasks without a score."""
-        return len(self.scores) - len(self.scored)
-
-    @property
-    def coverage(self) -> float | None:
-        """Which part of the tasks has a score, 0 to 1; null where there were no tasks."""
-        return len(self.scored) / len(self.scores) if self.scores else None
-
-
 class BudgetAfter(msgspec.Struct, frozen=True, gc=False):
-    """Where the account stood when a step was committed; `active_ns` over all sessions."""
+    """Where the account stood at one moment; `active_ns` over all sessions, as far as they said by then."""
 
     settled_nano_usd: int
     in_doubt_nano_usd: int | None
+    by_role: dict[str, int]
     tokens: int
     unknown_cost_calls: int
     active_ns: int
@@ -123,7 +161,8 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     """A committed step. `learner` is null where it was not called, and `note` says why.
 
     `commits` are what it added, `commit` is where the branch stood then. `passed` and `issues` are of the
-    candidate as it came (null: it was not checked), `issues_after_repair` of what was made of it.
+    candidate as it came (null: it was not checked), `issues_after_repair` of what was made of it. `began` and
+    `sequence` are those of the events by which it began and ended.
     """
 
     step: int
@@ -144,6 +183,7 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
     budget: BudgetAfter
     tags: list[str]
     time_ns: int
+    began: int
     sequence: int
 
     @property
@@ -153,7 +193,10 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Evaluation(msgspec.Struct, gc=False):
-    """An evaluation: `rollouts` by (repeat, task). `finished_ns` is null while it is open."""
+    """An evaluation: `rollouts` by (repeat, task). `finished_ns` is null while it is open.
+
+    `attempts` are those that have ended, in this order: repeat, task, and how each stood then.
+    """
 
     number: int
     selector: str
@@ -163,6 +206,7 @@ class Evaluation(msgspec.Struct, gc=False):
     repeats: int
     started_ns: int
     rollouts: dict[tuple[int, str], Rollout]
+    attempts: list[tuple[int, str, Measured]] = []
     finished_ns: int | None = None
 
 
@@ -171,3 +215,14 @@ class GroupMoney(msgspec.Struct, gc=False):
 
     settled_nano_usd: int = 0
     superseded_nano_usd: int = 0
+
+
+def mean(scores: Sequence[float]) -> float | None:
+    """Their mean; null where there are none."""
+    return math.fsum(scores) / len(scores) if scores else None
+
+
+def known_sum(costs: Sequence[int | None]) -> int | None:
+    """The sum of the costs that are known; null where there are costs, and none is known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known or not costs else None

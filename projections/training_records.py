@@ -3,7 +3,7 @@
 from eventlog.events import Recorded, StepCommitted
 
 from .spend import Ledger
-from .training_facts import BudgetAfter, LearnerSummary, OpenStep, RolloutSummary, StepRecord
+from .training_facts import BudgetAfter, LearnerSummary, Measured, OpenStep, RolloutSummary, StepRecord
 
 
 def step_record(record: Recorded, event: StepCommitted, current: OpenStep, budget: BudgetAfter) -> StepRecord:
@@ -14,7 +14,7 @@ def step_record(record: Recorded, event: StepCommitted, current: OpenStep, budge
         step=event.step,
         epoch=event.epoch,
         tasks=current.tasks,
-        rollouts=rollout_summary(current),
+        rollouts=rollout_summary(current) if current.measured is None else current.measured,
         learner=_learner(current),
         status=event.status,
         note=event.note,
@@ -29,32 +29,28 @@ def step_record(record: Recorded, event: StepCommitted, current: OpenStep, budge
         budget=budget,
         tags=event.tags,
         time_ns=record.time_ns,
+        began=current.began,
         sequence=record.sequence,
     )
 
 
 def rollout_summary(current: OpenStep) -> RolloutSummary:
     """What became of the rollouts of the open step, so far."""
-    rollouts = current.rollouts
     ended = current.rolled_out_ns or current.started_ns
-    return RolloutSummary(
-        scores={task: rollout.score if rollout.judged else None for task, rollout in rollouts.items()},
-        cost_nano_usd=sum(rollout.all_nano_usd for rollout in rollouts.values()),
-        unknown_cost_tasks=sum(rollout.unknown_cost for rollout in rollouts.values()),
-        wall_ns=ended - current.started_ns,
-        finished={task: (rollout.finished, rollout.judged) for task, rollout in rollouts.items()},
-    )
+    tasks = {task: Measured.of(rollout) for task, rollout in current.rollouts.items()}
+    return RolloutSummary(tasks, ended - current.started_ns)
 
 
-def budget_after(ledger: Ledger, event: StepCommitted) -> BudgetAfter:
-    """The account as the step's boundary finds it."""
+def budget_after(ledger: Ledger, active_ns: int) -> BudgetAfter:
+    """The account as it stands now."""
     total = ledger.total
     return BudgetAfter(
         settled_nano_usd=total.settled_nano_usd,
         in_doubt_nano_usd=None if total.in_doubt_unbounded else total.in_doubt_nano_usd,
+        by_role={role: sums.settled_nano_usd for role, sums in sorted(ledger.by_role.items())},
         tokens=total.settled_tokens,
         unknown_cost_calls=total.unpriced,
-        active_ns=event.active_ns,
+        active_ns=active_ns,
     )
 
 

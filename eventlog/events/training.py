@@ -51,12 +51,16 @@ class EpochStarted(Event, frozen=True, gc=False):
 
 
 class StepStarted(Event, frozen=True, gc=False):
-    """A step (from 1) began with the adapter of the commit `parent`."""
+    """A step (from 1) began with the adapter of the commit `parent`.
+
+    `rows` are its tasks' rows, in the order of `tasks`: digests of contents that are JSON objects.
+    """
 
     step: int
     epoch: int
     tasks: list[str]
     parent: str
+    rows: list[bytes] = []
 
 
 class RolloutStarted(Event, frozen=True, gc=False):
