@@ -1,4 +1,4 @@
-"""`evrun import hermit`: a training run whose log says what a Hermit run directory says, which stays as it is."""
+"""`evrun import hermit`: a run whose log says what a run directory of Hermit says, which stays as it is."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +13,8 @@ from .reading import Unread
 class HermitImport(msgspec.Struct, kw_only=True):
     """What somebody asked for: which run directory to take in, and as which run.
 
-    `run_name` is Hermit's where it is null. `config` is the run.yaml that Hermit was started with, for relative
-    paths that cannot be found otherwise; `tree` the git repository with the run's commits, likewise.
+    `run_name` is Hermit's where it is null. `config` is the run.yaml that Hermit was started with, for
+    relative paths that cannot be found otherwise; `tree` the git repository with the run's commits, likewise.
     """
 
     source: Path

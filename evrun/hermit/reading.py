@@ -18,7 +18,7 @@ Shape = TypeVar("Shape")
 
 
 class Unread(NamedTuple):
-    """Something that is in the directory and not in the run: its path there, its line from 1 if any, and why."""
+    """Something that is in the directory and not in the run: its path, its line from 1 if any, and why."""
 
     file: str
     line: int | None
