@@ -28,7 +28,7 @@ class Folded(Protocol):
 class Journal:
     """The one way by which the acting side writes.
 
-    `state` is what the durable events say; `see`, where given, is shown each of them after it was folded.
+    `state` is what the durable events say, `has_written` whether anything was handed over; `see`, where given, is shown each of them after it was folded.
     Must be used on one running event loop.
     """
 
@@ -40,6 +40,7 @@ class Journal:
         self._see = see
         self._watchers: list[Callable[[Recorded], None]] = []
         self._broken: Exception | None = None
+        self.has_written = False
 
     @property
     def state(self) -> RunState:
@@ -68,6 +69,7 @@ class Journal:
         """
         if self._broken is not None:
             raise RunFailed(f"a view or fold failed: {self._broken!r}") from self._broken
+        self.has_written = True
         return self._writer.submit_async(
             [encode_event(event) for event in events], on_durable=lambda ticket: self._fold(ticket, events)
         )

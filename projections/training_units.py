@@ -69,8 +69,8 @@ class Trial(NamedTuple):
 
 def trial_of(unit: str, task: str) -> Trial | None:
     """The trial that a unit is; null where it is something else."""
-    head, slash, rest = unit.partition("/learner/")
-    if not slash or not head:
+    _, slash, rest = unit.partition("/learner/")
+    if not slash or not unit.startswith(("step:", *GROUPS[:2])):
         return None
     return Trial(rest.partition("/")[0], task)
 

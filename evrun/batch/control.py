@@ -39,6 +39,16 @@ class Control:
         self.ending = Ending("failed", exit_code, reason)
         self._event.set()
 
+    def reopen(self) -> Ending:
+        """For what is still to be done after a stop: nothing is stopping any more. Gives why it was.
+
+        Only once all that was going on has ended.
+        """
+        ending = self.ending
+        assert ending is not None, "only what was told to end can be opened again"
+        self._event, self.ending = anyio.Event(), None
+        return ending
+
     async def sleep(self, seconds: float) -> None:
         """Sleep, or return early when the run is told to end."""
         with anyio.move_on_after(seconds):

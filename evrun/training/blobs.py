@@ -3,11 +3,11 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from eventlog.events import BlobStored, FileEntry, decode_event
+from eventlog.events import BlobStored, Event, FileEntry, HistoryStored, decode_event
 from eventlog.storage import LogReader
 from projections import TrainingState
 
@@ -101,28 +101,39 @@ class Blobs:
         sequence = self._state.blobs.get(digest)
         if sequence is None:
             raise RunFailed(f"the log holds no content with the digest {digest.hex()}")
-        if self._reader.end.sequence < sequence:
-            self._reader.refresh()
-        event = decode_event(self._reader.read_one(sequence).payload)
+        event = self.event(sequence)
         assert isinstance(event, BlobStored)
         return event.data
+
+    def event(self, sequence: int) -> Event:
+        """A durable event."""
+        if self._reader.end.sequence < sequence:
+            self._reader.refresh()
+        return decode_event(self._reader.read_one(sequence).payload)
 
     def files(self, entries: Iterable[FileEntry]) -> dict[str, Content]:
         """The files that these entries tell of."""
         return {entry.path: Content(self.read(entry.digest), entry.executable) for entry in entries}
 
 
-def chunks(events: list[BlobStored]) -> list[list[BlobStored]]:
-    """The events in parts that fit into a commit of the log each."""
-    parts: list[list[BlobStored]] = [[]]
+def fitting(events: Sequence[Event]) -> list[list[Event]]:
+    """Events, the contents among them, in parts that fit into a commit of the log each; one part mostly."""
+    parts: list[list[Event]] = [[]]
     size = 0
     for event in events:
-        if parts[-1] and size + len(event.data) > LARGEST_COMMIT:
+        more = _size(event)
+        if parts[-1] and size + more > LARGEST_COMMIT:
             parts.append([])
             size = 0
         parts[-1].append(event)
-        size += len(event.data)
+        size += more
     return parts
+
+
+def _size(event: Event) -> int:
+    if isinstance(event, BlobStored):
+        return len(event.data)
+    return sum(len(data) for _, data in event.objects) if isinstance(event, HistoryStored) else 0
 
 
 def _checked(path: str) -> str:

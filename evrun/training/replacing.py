@@ -1,0 +1,53 @@
+"""Putting a run aside so that another may have its name, and leaving nothing of a start that was refused."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eventlog.errors import LogLocked
+from eventlog.storage import LogReader, RealFileSystem, lock_holder, log_exists
+
+from ..effects.clock import now_ns
+from ..errors import UsageFault
+from .config import TrainingConfig
+from .opening import run_directory
+from .tree import set_aside
+
+
+def put_aside(config: TrainingConfig, note: Callable[[str], None]) -> None:
+    """Rename a run's directory, branch and tags: ``NAME.replaced-YYYYMMDD-HHMMSS``.
+
+    Raises:
+        LogLocked: a process works on it.
+    """
+    directory = run_directory(config)
+    holder = lock_holder(directory / "log")
+    if holder is not None:
+        raise LogLocked(f"{directory / 'log'} is in use", holder=holder)
+    moment = datetime.fromtimestamp(now_ns() / 1e9, UTC).strftime("%Y%m%d-%H%M%S")
+    name = f"{directory.name}.replaced-{moment}"
+    if directory.with_name(name).exists():
+        raise UsageFault(f"{directory.with_name(name)} is there already", hint="wait a second, then again")
+    tree = Path(config.trainer.tree_dir)
+    if tree.is_dir():
+        set_aside(tree, directory.name, name)
+    files = RealFileSystem()
+    files.rename(str(directory), str(directory.with_name(name)))
+    files.sync_directory(str(directory.parent))
+    note(f"the run that was there is now {directory.with_name(name)}")
+
+
+def remove_unbegun(directory: Path) -> None:
+    """Remove a run's directory in which nothing was ever recorded."""
+    log = directory / "log"
+    if not log.is_dir() or lock_holder(log) is not None:
+        return
+    if log_exists(log):
+        with closing(LogReader.open(log)) as reader:
+            if reader.end.sequence:
+                return
+    shutil.rmtree(log, ignore_errors=True)
+    if not any(directory.iterdir()):
+        directory.rmdir()
