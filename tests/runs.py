@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests import warm
+
 ROOT = Path(__file__).resolve().parent.parent
 DEADLINE_S = 90.0
+Process = subprocess.Popen[str] | warm.Warm
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -25,13 +28,15 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 
 
-def start(*arguments: object, cwd: Path, **env: str) -> subprocess.Popen[str]:
+def start(*arguments: object, cwd: Path, **env: str) -> Process:
     """Start `evrun ARGUMENTS` in a directory."""
-    command = [sys.executable, "-m", "cli.main", *map(str, arguments)]
+    words, surroundings = [*map(str, arguments)], environment(**env)
+    if warm.fits(surroundings):
+        return warm.start("cli.main:main", words, cwd=cwd, environment=surroundings)
     return subprocess.Popen(
-        command,
+        [sys.executable, "-m", "cli.main", *words],
         cwd=cwd,
-        env=environment(**env),
+        env=surroundings,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -56,7 +61,7 @@ class Ended:
         return f"exit {self.code}\nstdout: {self.stdout}\nstderr: {self.stderr}"
 
 
-def finish(process: subprocess.Popen[str], timeout_s: float = DEADLINE_S) -> Ended:
+def finish(process: Process, timeout_s: float = DEADLINE_S) -> Ended:
     """Wait for a started command."""
     stdout, stderr = process.communicate(timeout=timeout_s)
     return Ended(process.returncode, stdout, stderr)
@@ -80,7 +85,7 @@ def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = DEADLINE
         time.sleep(0.005)
 
 
-def kill(process: subprocess.Popen[str]) -> Ended:
+def kill(process: Process) -> Ended:
     """End a process as a power cut would: SIGKILL."""
     process.send_signal(signal.SIGKILL)
     return finish(process)

@@ -86,7 +86,7 @@ def test_another_code_than_before_is_one_clear_event_and_a_new_attempt(kind, tmp
         case.write("p")
         case.killed_at(1)
         name, text, _ = AGENTS[kind]
-        (tmp_path / name).write_text(text.replace(": turn {turn}", ": step {turn}"))
+        (tmp_path / name).write_text(text.replace(": turn {turn}", ": a step {turn}"))
         assert case.resume().code == 0
         (given_up,) = case.events(AttemptSuperseded)
         assert "asked something else than before: chat/completions" in given_up.reason

@@ -3,6 +3,7 @@
 `EVRUN_KILLS` says how many moments (default 40, a slice for CI; the full suite is 200).
 """
 
+import contextlib
 import os
 import random
 import subprocess
@@ -16,10 +17,10 @@ from tests.endpoint.client import running_endpoint
 from tests.runs import evrun, finish, gsm8k, kill, prompts_of, rows_of, start, views_of
 
 KILLS = int(os.environ.get("EVRUN_KILLS", "40"))
-PROMPTS = 40 * KILLS
+PROMPTS = 24 * KILLS
 CONCURRENCY = 8
 RESUME = "--resume"
-LONGEST_LIFE_S = 1.5
+LONGEST_LIFE_S = 0.5
 
 
 @pytest.mark.timeout(60 + 6 * KILLS)
@@ -37,7 +38,7 @@ def test_run_killed_at_random_moments_is_complete_and_repeats_no_answered_call(t
         ]  # fmt: skip
         while kills < KILLS:
             process = start(*command, cwd=tmp_path)
-            time.sleep(chance.uniform(0.05, LONGEST_LIFE_S))
+            time.sleep(chance.uniform(0, LONGEST_LIFE_S))
             assert process.poll() is None, finish(process)
             kill(process)
             kills += 1
@@ -83,10 +84,9 @@ def test_kill_within_a_moment_of_the_resume_costs_nothing(tmp_path: Path) -> Non
         kill(first)
         for delay in (0.05, 0.1, 0.15, 0.2):
             again = start("run", "--run-name", "r", "--resume", cwd=tmp_path)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 again.wait(delay)
-            except subprocess.TimeoutExpired:
-                kill(again)
+            kill(again)
         ended = evrun("run", "--run-name", "r", "--resume", cwd=tmp_path)
         assert ended.code == 0, ended
         repeats = endpoint.totals()["requests"] - 30

@@ -80,6 +80,11 @@ def _watch(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
     loop.call_soon_threadsafe(ended.set)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The endpoint that the command line asks for, until stdin closes."""
     gc.freeze()  # entries are kept for good: walking them again and again would slow a long benchmark
     asyncio.run(serve(parsed(sys.argv[1:])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,13 +1,15 @@
 """Start the endpoint as a process of its own, and read its account."""
 
 import json
+import os
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 _no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -16,7 +18,7 @@ _no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class RunningEndpoint:
     """A running endpoint: `base_url` for the client under test, `account()` for the truth."""
 
-    def __init__(self, process: subprocess.Popen[bytes], said: dict[str, Any]) -> None:
+    def __init__(self, process: warm.Warm, said: dict[str, Any]) -> None:
         self.process = process
         self.port: int = said["port"]
         self.base_url: str = said["base_url"]
@@ -80,17 +82,19 @@ def running_endpoint(**options: Any) -> Iterator[RunningEndpoint]:
 
     It ends with the block, and also when this process dies: its stdin is a pipe that closes then.
     """
-    command = [sys.executable, "-m", "tests.endpoint", *arguments_of(options)]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    assert process.stdout is not None
+    arguments = arguments_of(options)
+    given, hold = os.pipe()
+    process = warm.start(
+        "tests.endpoint.__main__:main", arguments, cwd=ROOT, environment=os.environ, stdin=given, stderr=2
+    )
+    os.close(given)
     try:
         first = process.stdout.readline()
         if not first:
-            raise RuntimeError(f"the endpoint did not start: {command}")
+            raise RuntimeError(f"the endpoint did not start: {arguments}")
         yield RunningEndpoint(process, json.loads(first))
     finally:
-        process.stdin.close()
+        os.close(hold)
         process.stdout.close()
         try:
             process.wait(5)
