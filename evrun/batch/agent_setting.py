@@ -37,23 +37,30 @@ def is_program(agent: str) -> bool:
     return agent.startswith(COMMAND)
 
 
-def absolute_agent(agent: str) -> str:
+def absolute_agent(agent: str, base: Path = Path()) -> str:
     """An agent as it is recorded: with files named from the root, since attempts work in other directories.
 
     In a command these are the words with a dot or a slash, and what is in quotes, that name files which are
-    there.
+    there. `base` is what relative names are relative to.
     """
     if agent == CHAT:
         return agent
     if is_program(agent):
-        return COMMAND + _WORD.sub(_absolute, agent.removeprefix(COMMAND))
+        command = agent.removeprefix(COMMAND)
+        for found in reversed([*_WORD.finditer(command)]):
+            name = found["quoted"] or found["word"]
+            if (base / name).is_file():
+                whole = found[0].replace(name, str((base / name).absolute()))
+                command = command[: found.start()] + whole + command[found.end() :]
+        return COMMAND + command
     home, colon, name = agent.rpartition(":")
-    return f"{Path(home).absolute()}{colon}{name}" if home.endswith(".py") else agent
+    return f"{(base / home).absolute()}{colon}{name}" if home.endswith(".py") else agent
 
 
-def _absolute(found: re.Match[str]) -> str:
-    name = found["quoted"] or found["word"]
-    return found[0].replace(name, str(Path(name).absolute())) if Path(name).is_file() else found[0]
+def files_of_command(agent: str) -> list[Path]:
+    """The files that a command's words name, in their order; it was made absolute before."""
+    names = [found["quoted"] or found["word"] for found in _WORD.finditer(agent.removeprefix(COMMAND))]
+    return [Path(name) for name in dict.fromkeys(names) if Path(name).is_absolute() and Path(name).is_file()]
 
 
 def check_agent(settings: Settings) -> None:

@@ -31,6 +31,11 @@ def reference_of(value: str) -> Reference | None:
     return Reference(found[2] or found[3], f"{found[1]} " if found[1] else "") if found else None
 
 
+def looks_like_a_key(value: str) -> bool:
+    """Whether a text holds what providers' keys look like."""
+    return _LOOKS_LIKE_A_KEY.search(value) is not None
+
+
 def check_headers(settings: Settings) -> None:
     """Refuse values that belong into the environment, and names of variables that are none.
 
@@ -45,7 +50,7 @@ def check_headers(settings: Settings) -> None:
                 f"--header {name}: a value that begins with $ names a variable of the environment",
                 hint=f"for example --header '{name}=$NAME'",
             )
-        if _SECRET_NAME.search(name) or _SCHEME.match(value) or _LOOKS_LIKE_A_KEY.search(value):
+        if _SECRET_NAME.search(name) or _SCHEME.match(value) or looks_like_a_key(value):
             raise UsageFault(
                 f"--header {name}: refused, because this looks like a secret: it would be in the log and in "
                 "the process list",

@@ -107,7 +107,7 @@ class TrainingConfig(_Section, frozen=True, kw_only=True):
 
     data: DataConfig
     task_info: str | None = None
-    agent: AgentConfig
+    agent: AgentConfig = AgentConfig()
     judge: JudgeConfig
     template: str
     start_from: str | None = None

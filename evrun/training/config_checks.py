@@ -1,0 +1,190 @@
+"""What a configuration may not say, each by its key."""
+
+import difflib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..batch.agent_setting import COMMAND
+from ..batch.headers import looks_like_a_key
+from ..batch.settings import UNKNOWN_PRICE
+from ..errors import UsageFault
+from ..prices import parse_price
+from .config import CHAT, BoundConfig, TrainingConfig
+
+RESUME_MODES = ("auto", "disable")
+JUDGES = ("exact", "contains", "regex", "json-equal", "numeric", "llm")
+"""The built-in judges."""
+LEARNERS = ("reflect", "gepa")
+"""The built-in learners."""
+ROLES = ("rollout", "judge", "learner", "evaluation")
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}")
+_TAKEN = ("trunk", "root", "import")
+"""Names of the tree's own branches and tags."""
+_SECRET_NAME = re.compile(
+    r"(?:\w*_)?(?:api_?key|password|passwd|secret|access_token|auth_token)", re.IGNORECASE
+)
+_MOST_USD = 10**6
+_MOST_TOKENS = 10**15
+
+
+def check_config(config: TrainingConfig) -> None:
+    """Refuse what cannot be done.
+
+    Raises:
+        UsageFault: with the key, what was found, and what is expected.
+    """
+    for key, found, expected in _wrong_numbers(config):
+        raise UsageFault(f"{key}: expected {expected}, found {found}")
+    _check_names(config)
+    _check_places(config)
+    _check_parts(config)
+    _check_caps(config)
+    _check_prices(config)
+    for key, value in (
+        ("agent.params", config.agent.params), ("judge.params", config.judge.params),
+        ("evolver.params", config.evolver.params), ("backends", config.backends), ("llm", config.llm),
+    ):  # fmt: skip
+        _check_no_secret(key, value)
+
+
+def _wrong_numbers(config: TrainingConfig) -> Iterator[tuple[str, object, str]]:
+    trainer = config.trainer
+    at_least_one: dict[str, int | None] = {
+        "data.step_size": config.data.step_size,
+        "agent.concurrency": config.agent.concurrency,
+        "trainer.epochs": trainer.epochs,
+        "trainer.save_freq.steps": trainer.save_freq.steps,
+        "trainer.save_freq.epochs": trainer.save_freq.epochs,
+        "eval.repeats": config.eval.repeats,
+    }
+    for key, number in at_least_one.items():
+        if number is not None and number < 1:
+            instead = " (or null: never)" if "save_freq" in key else ""
+            yield key, number, f"a whole number of at least 1{instead}"
+    minutes: dict[str, float | None] = {
+        "agent.timeout_min": config.agent.timeout_min,
+        "judge.timeout_min": config.judge.timeout_min,
+        "trainer.call_timeout_min": trainer.call_timeout_min,
+    }
+    for key, value in minutes.items():
+        if value is not None and value <= 0:
+            yield key, value, "minutes, more than 0"
+    if trainer.retries < 0:
+        yield "trainer.retries", trainer.retries, "0 or more"
+    if not 0 <= trainer.coverage_min <= 1:
+        yield "trainer.coverage_min", trainer.coverage_min, "a share from 0 to 1"
+
+
+def _check_names(config: TrainingConfig) -> None:
+    trainer = config.trainer
+    _check_choice("trainer.resume_mode", trainer.resume_mode, RESUME_MODES)
+    _check_choice("unknown_price", config.unknown_price, UNKNOWN_PRICE)
+    name = trainer.run_name
+    if not _RUN_NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
+        raise UsageFault(
+            f"trainer.run_name: {name!r} cannot name a directory and a branch",
+            "expected letters, digits, '_', '-' and '.', at most 81, beginning with a letter or digit",
+        )
+    if name in _TAKEN:
+        raise UsageFault(f"trainer.run_name: {name!r} is a name of the tree's own", "choose another one")
+    if config.judge.path is None:
+        _check_choice("judge.name", config.judge.name, JUDGES)
+    elif not config.judge.name.isidentifier():
+        raise UsageFault(f"judge.name: {config.judge.name!r} is no name of a function")
+
+
+def _check_choice(key: str, found: str, known: tuple[str, ...]) -> None:
+    if found not in known:
+        near = difflib.get_close_matches(found, known, n=1)
+        raise UsageFault(
+            f"{key}: expected one of {', '.join(known)}, found {found!r}",
+            f"did you mean {near[0]}?" if near else None,
+        )
+
+
+def _check_places(config: TrainingConfig) -> None:
+    """The run's directory and the tree must not lie in each other."""
+    trainer = config.trainer
+    run, tree = Path(trainer.output_dir, trainer.run_name), Path(trainer.tree_dir)
+    if run == tree or run in tree.parents or tree in run.parents:
+        raise UsageFault(
+            f"trainer.tree_dir: {tree} and the run's directory {run} lie in each other",
+            "choose another trainer.run_name or trainer.tree_dir",
+        )
+
+
+def _check_parts(config: TrainingConfig) -> None:
+    for key, name, plain, example in (
+        ("agent.name", config.agent.name, (CHAT,), "FILE.py:FUNCTION or MODULE:FUNCTION"),
+        ("evolver.name", config.evolver.name, LEARNERS, "FILE.py:CLASS or MODULE:CLASS"),
+    ):
+        home, colon, last = name.rpartition(":")
+        named = home and last.isidentifier() and colon
+        if name not in plain and not name.startswith(COMMAND) and not named:
+            expected = f"expected {', '.join(plain)}, {example}, or command:CMD"
+            raise UsageFault(f"{key}: found {name!r}", expected)
+        if name.startswith(COMMAND) and not name.removeprefix(COMMAND).strip():
+            raise UsageFault(f"{key}: command: names no command", "for example command:python part.py")
+
+
+def _check_caps(config: TrainingConfig) -> None:
+    budget = config.trainer.budget
+    amounts: dict[str, float | None] = {
+        "usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls, "hours": budget.hours,
+        "step_usd": budget.step_usd, **{f"role_usd.{role}": usd for role, usd in budget.role_usd.items()},
+    }  # fmt: skip
+    for name, amount in amounts.items():
+        if amount is not None and not 0 < amount <= (
+            _MOST_TOKENS if name in {"tokens", "calls"} else _MOST_USD
+        ):
+            raise UsageFault(
+                f"trainer.budget.{name}: expected an amount above 0, found {amount:g}", "null sets no cap"
+            )
+    for role in budget.role_usd:
+        _check_choice("trainer.budget.role_usd", role, ROLES)
+    reserve = budget.finalize_reserve_usd
+    if reserve is not None and (budget.usd is None or not 0 <= reserve < budget.usd):
+        raise UsageFault(
+            f"trainer.budget.finalize_reserve_usd: {reserve:g} is kept back of trainer.budget.usd",
+            "give trainer.budget.usd, and less than that here",
+        )
+    for key, bound in (("agent.bound", config.agent.bound), ("evolver.bound", config.evolver.bound)):
+        given = bound or BoundConfig()
+        for name, most in (("usd", given.usd), ("tokens", given.tokens)):
+            if most is not None and not 0 <= most <= (_MOST_TOKENS if name == "tokens" else _MOST_USD):
+                raise UsageFault(f"{key}.{name}: expected 0 or more, found {most:g}")
+
+
+def _check_prices(config: TrainingConfig) -> None:
+    for price in config.prices:
+        try:
+            parse_price(price)
+        except UsageFault as error:
+            raise UsageFault(
+                f"prices: {price!r}: {str(error).rpartition(': ')[2]}",
+                "expected MODEL=INPUT,OUTPUT[,CACHED] in USD per million tokens, or "
+                "{MODEL: {input: …, output: …}}",
+            ) from error
+
+
+def _check_no_secret(key: str, value: Any) -> None:
+    """Refuse what looks like a key: the configuration is in the log."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if isinstance(one, str) and one and not one.startswith("$") and _SECRET_NAME.fullmatch(str(name)):
+                raise _secret(f"{key}.{name}")
+            _check_no_secret(f"{key}.{name}", one)
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            _check_no_secret(f"{key}[{number}]", one)
+    elif isinstance(value, str) and looks_like_a_key(value):
+        raise _secret(key)
+
+
+def _secret(key: str) -> UsageFault:
+    return UsageFault(
+        f"{key}: refused, because this looks like a secret: it would be in the log",
+        "put it into an environment variable, and name the variable (api_key_env) or read it in your code",
+    )
