@@ -28,8 +28,8 @@ class Folded(Protocol):
 class Journal:
     """The one way by which the acting side writes.
 
-    `state` is what the durable events say, `has_written` whether anything was handed over; `see`, where given, is shown each of them after it was folded.
-    Must be used on one running event loop.
+    `state` is what the durable events say, `has_written` whether anything was handed over. `see` (if any) is
+    shown each event after it was folded. Must be used on one running event loop.
     """
 
     def __init__(

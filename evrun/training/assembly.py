@@ -100,22 +100,23 @@ async def assembled(
             async with open_roles(prepared.bindings, shared, environment, known=known) as roles:
                 tree = await to_thread.run_sync(Tree.create, Path(config.trainer.tree_dir))
                 with tree:
-                    yield _means(prepared, opened, shared, roles, learner, tree, blobs, places, ui)
+                    parts = _Parts(shared, roles, learner, tree, blobs, places)
+                    yield _means(prepared, opened, parts, ui.note)
     finally:
         await to_thread.run_sync(kill_orphans, opened.marker)
 
 
-def _means(
-    prepared: Prepared,
-    opened: Opened,
-    shared: Shared,
-    roles: Roles,
-    learner: Learner,
-    tree: Tree,
-    blobs: Blobs,
-    places: Places,
-    ui: Ui,
-) -> Means:
+class _Parts(NamedTuple):
+    shared: Shared
+    roles: Roles
+    learner: Learner
+    tree: Tree
+    blobs: Blobs
+    places: Places
+
+
+def _means(prepared: Prepared, opened: Opened, parts: _Parts, note: Callable[[str], None]) -> Means:
+    shared, roles, learner, tree, blobs, places = parts
     config, state = prepared.config, opened.views.state.training
     rollouts = RolloutRunner(
         roles.agent, _settings(prepared.bindings.agent, config), prepared.agent, prepared.judge,
@@ -140,7 +141,7 @@ def _means(
     return Means(
         prepared, shared.journal, shared.control, opened.views, tree, blobs, places, rollouts,
         LearnerCalls(desk, trial_runner.for_learner), Committer(config, prepared.template, state, blobs),
-        opened.writer.reader, opened.active_ns, ui.note,
+        opened.writer.reader, opened.active_ns, note,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""From a learner's candidate to the step's boundary: checked, repaired, committed. Nothing is written here."""
+"""From a learner's candidate to the step's boundary: checked, repaired, committed. Nothing is written."""
 
 from collections.abc import Callable
 from typing import NamedTuple

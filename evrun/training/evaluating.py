@@ -137,7 +137,7 @@ class Evaluator:
         return entries_of(self._chosen.files)
 
 
-def judged_in_evaluation(
+def judged_in_evaluation(  # noqa: PLR0917 (a `Conclude`, with two of its own)
     number: int,
     repeat: int,
     job: Job,

@@ -14,7 +14,7 @@ from eventlog.events import (
 from projections import FinalChoice, TrainingState, loads_lenient, render_card
 
 from ..effects.clock import now_ns
-from .blobs import Blobs, Content, Files
+from .blobs import Blobs, Content
 from .committing import commit_of
 from .means import Means
 from .planning import choose_final
@@ -56,12 +56,8 @@ class Finisher:
         text, wanted = (None, None) if said is None else _read(said)
         start = start_of(self._state)
         choice = choose_final(self._state, start, self._m.prepared.tasks.val, wanted)
-        card = render_card(
-            self._m.run_state, FinalChoice(choice.step, choice.how, choice.score, text, stop_reason)
-        )
-        chosen = self._m.blobs.files(files_of(choice.commit, self._state, self._m.blobs))
-        files = {**chosen, "CARD.md": Content(card)}
-        await self._record(choice.step, choice.commit, choice.how, choice.score, text, stop_reason, files)
+        card = FinalChoice(choice.step, choice.how, choice.score, text, stop_reason)
+        await self._record(choice.commit, card)
         show_final(self._m)
         return True
 
@@ -80,22 +76,18 @@ class Finisher:
         assert isinstance(event, EvolverReturned)
         return event
 
-    async def _record(
-        self,
-        step: int,
-        chosen: str,
-        how: str,
-        score: float | None,
-        text: str | None,
-        stop_reason: str,
-        files: Files,
-    ) -> None:
+    async def _record(self, chosen: str, card: FinalChoice) -> None:
+        """Commit the chosen adapter with its card."""
         run = self._m.prepared.config.trainer.run_name
+        adapter = self._m.blobs.files(files_of(chosen, self._state, self._m.blobs))
+        files = {**adapter, "CARD.md": Content(render_card(self._m.run_state, card))}
         commit, objects = commit_of(
-            self._state.head, f"final: {run}\n\n{stop_reason}\n", now_ns() // 10**9, files
+            self._state.head, f"final: {run}\n\n{card.stop_reason}\n", now_ns() // 10**9, files
         )
         self._m.tree.add(objects)
-        event = FinalSelected(step, chosen, how, score, text, stop_reason, commit, f"{run}/final")
+        event = FinalSelected(
+            card.step, chosen, card.how, card.score, card.finalize, card.stop_reason, commit, f"{run}/final"
+        )
         await self._m.journal.record(*self._m.blobs.missing(files), event)
 
 

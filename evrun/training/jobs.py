@@ -32,7 +32,7 @@ async def run_jobs(
             group.start_soon(worker)
 
 
-def judged_in_step(
+def judged_in_step(  # noqa: PLR0917 (a `Conclude`)
     job: Job,
     attempt: int,
     score: float | None,

@@ -1,4 +1,4 @@
-"""The learner's calls: recorded before and after, in a private directory, fed with what is recorded of them."""
+"""The learner's calls: recorded before and after, in a private directory, fed with what is recorded."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,9 @@
 """What sessions on a training run are for: to train, or to evaluate an adapter."""
 
 from collections.abc import Mapping
+from functools import partial
+
+import anyio
 
 from projections import Evaluation
 
@@ -38,6 +41,27 @@ async def run_evaluation(
 ) -> Result:
     """Evaluate an adapter of a run on the test split. Errors as `run_session`."""
     return await run_session(Told(config, environment, ui, accept_changes), Evaluating(selector), switch)
+
+
+def run_training_sync(
+    config: TrainingConfig, environment: Mapping[str, str], ui: Ui, *, accept_changes: bool = False
+) -> Result:
+    """`run_training` for a process that does nothing else."""
+    work = partial(run_training, accept_changes=accept_changes)
+    return anyio.run(work, config, environment, ui)
+
+
+def run_evaluation_sync(
+    config: TrainingConfig,
+    selector: str,
+    environment: Mapping[str, str],
+    ui: Ui,
+    *,
+    accept_changes: bool = False,
+) -> Result:
+    """`run_evaluation` for a process that does nothing else."""
+    work = partial(run_evaluation, accept_changes=accept_changes)
+    return anyio.run(work, config, selector, environment, ui)
 
 
 def newest_evaluation(result: Result) -> Evaluation:

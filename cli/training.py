@@ -1,0 +1,117 @@
+"""What the commands of training runs have in common: the configuration, progress, and the last word."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Self
+
+import typer
+
+from eventlog.events import Recorded
+from evrun.batch import Result
+from evrun.effects import monotonic
+from evrun.training import TrainingConfig
+from projections import RunState, result_report, usd
+
+from . import output
+
+PLAIN_INTERVAL_S = 5.0
+
+ConfigPath = Annotated[Path, typer.Option("--config", metavar="RUN.YAML", help="The run's configuration.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY.SUB=VALUE]...", help="Keys of the configuration that count more than the file."
+    ),
+]
+AcceptChanges = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes", help="Go on although data, template, code or settings changed, and record that."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+class TrainingProgress:
+    """What a person sees of a session while it works: a live line on a terminal, else one now and then."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = output.LiveLine() if sys.stderr.isatty() and not quiet else None
+        self._shown = 0.0
+        self._said = 0
+        self._last = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.end()
+
+    def note(self, text: str) -> None:
+        """Say one thing, once."""
+        (output if self._live is None else self._live).note(text)
+
+    @property
+    def see(self) -> Callable[[Recorded], None] | None:
+        """No event is shown one by one."""
+        return None
+
+    def progress(self, state: RunState) -> None:
+        """Say each committed step once, and show what is open."""
+        if self._quiet:
+            return
+        for record in state.training.steps[self._said :]:
+            mean = record.rollouts.mean_score
+            scored = "no score" if mean is None else f"mean {mean:.3f}"
+            changed = "changed" if record.changed else "unchanged"
+            self.note(f"step {record.step} (epoch {record.epoch}): {scored}, {record.status}, {changed}")
+        self._said = len(state.training.steps)
+        now, line = monotonic(), _line(state)
+        if self._live is not None:
+            self._live.show(line)
+        elif now - self._shown >= PLAIN_INTERVAL_S and line != self._last:
+            self._shown, self._last = now, line
+            output.note(line)
+
+
+def _line(state: RunState) -> str:
+    training = state.training
+    spent = f"{usd(state.ledger.total.settled_nano_usd)} USD"
+    current = training.current
+    if current is None:
+        return f"{training.rollouts_ok} rollouts, {spent}"
+    done = sum(bool(rollout.judged) for rollout in current.rollouts.values())
+    what = "the learner is at work" if current.learner_attempt else f"{done} of {len(current.tasks)} judged"
+    return f"step {current.step}: {what}, {spent}"
+
+
+def last_word(result: Result, config: TrainingConfig, *, json: bool) -> None:
+    """Print how a session ended."""
+    directory = Path(config.trainer.output_dir) / config.trainer.run_name
+    report = result_report(
+        result.state,
+        run=config.trainer.run_name,
+        dir=str(directory),
+        state_name=result.name,
+        exit_code=result.exit_code,
+        reason=result.reason,
+        chain=result.chain.hex(),
+    )
+    if json:
+        output.as_json(report)
+        return
+    counts = report["counts"]
+    output.line(f"{result.name}: {counts['steps']} of {counts['steps_total']} steps")
+    if result.reason is not None:
+        output.line(f"reason: {result.reason}")
+    parts = [f"{report['settled_usd']} USD settled"]
+    if result.state.ledger.in_doubt:
+        parts.append(f"{output.at_most(report['in_doubt_usd'])} in doubt")
+    output.line(f"spent: {', '.join(parts)}")
+    output.line(f"files: {directory}")
+    final = result.state.training.final
+    if final is not None:
+        output.line(f"final: {final.tag} in {config.trainer.tree_dir} ({final.how}, step {final.step})")
