@@ -31,6 +31,7 @@ OTHERS = {
 # The modules of evrun that alone need something more, and may have it.
 ALONE = {
     "evrun/agents/endpoint.py": ("aiohttp",),
+    "evrun/training/learner_endpoint.py": ("aiohttp",),
     "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
     "evrun/effects/web.py": ("httpx",),
     "evrun/effects/git.py": ("dulwich",),

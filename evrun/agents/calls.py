@@ -94,6 +94,11 @@ class AgentCalls:
         """How much of what is recorded the agent has not asked for again."""
         return self._matcher.unclaimed + self._tools.unclaimed
 
+    @property
+    def unclaimed_answers(self) -> int:
+        """The same of models' answers alone."""
+        return self._matcher.unclaimed
+
     def take_started(self) -> tuple[Event, ...]:
         """The attempt's first event, for whoever records first."""
         started, self._started = self._started, None
