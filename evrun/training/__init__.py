@@ -1,14 +1,28 @@
-"""Training runs: tasks in, a better adapter out; every step an event."""
+"""Training runs: tasks in, a better adapter out; every step an event.
 
-from .config import TrainingConfig
-from .config_file import load_config
-from .trainer import (
-    newest_evaluation,
-    run_evaluation,
-    run_evaluation_sync,
-    run_training,
-    run_training_sync,
-)
+Nothing is imported before it is used: a learner's process, and users' code, need the names for authors alone.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .config import TrainingConfig as TrainingConfig
+    from .config_file import load_config as load_config
+    from .trainer import newest_evaluation as newest_evaluation
+    from .trainer import run_evaluation as run_evaluation
+    from .trainer import run_evaluation_sync as run_evaluation_sync
+    from .trainer import run_training as run_training
+    from .trainer import run_training_sync as run_training_sync
+
+_HOMES = {
+    "TrainingConfig": "config",
+    "load_config": "config_file",
+    "newest_evaluation": "trainer",
+    "run_evaluation": "trainer",
+    "run_evaluation_sync": "trainer",
+    "run_training": "trainer",
+    "run_training_sync": "trainer",
+}
 
 __all__ = [
     "TrainingConfig",
@@ -19,3 +33,12 @@ __all__ = [
     "run_training",
     "run_training_sync",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'evrun.training' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 (only when something is asked for)
+
+    return getattr(import_module(f"evrun.training.{home}"), name)
