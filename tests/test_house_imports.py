@@ -35,6 +35,7 @@ ALONE = {
     "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
     "evrun/effects/web.py": ("httpx",),
     "evrun/effects/git.py": ("dulwich",),
+    "evrun/training/gepa_search.py": ("gepa",),
     "evrun/training/manifest.py": ("yaml",),
     "evrun/effects/mcp_client.py": ("mcp", "mcp_types"),
     "evrun/prices.py": ("genai_prices",),

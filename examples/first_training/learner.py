@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evrun import Evolver, StepResult
+from evrun import Evolver, StepContext, StepResult
 
 RULE = "Output format: uppercase."
 
@@ -12,7 +12,7 @@ RULE = "Output format: uppercase."
 class CopyRule(Evolver):
     """Puts the rule into ADAPTER.md once a task has failed whose feedback tells it."""
 
-    def step(self, ctx: Any) -> StepResult:
+    def step(self, ctx: StepContext) -> StepResult:
         """Read how the step's tasks went; change the adapter; say what was done."""
         asked_for = [task for task in _tasks(ctx.workspace.learning_material) if _tells(task)]
         adapter = ctx.workspace.adapter / "ADAPTER.md"
@@ -24,7 +24,7 @@ class CopyRule(Evolver):
         (ctx.workspace.output / "report.md").write_text(report, "utf-8")
         return StepResult("done", f"copied the rule {RULE!r} into ADAPTER.md")
 
-    def finalize(self, ctx: Any) -> str:
+    def finalize(self, ctx: StepContext) -> str:
         """One sentence for the adapter's card."""
         text = (ctx.workspace.adapter / "ADAPTER.md").read_text("utf-8")
         return "The output has to be in upper case." if RULE in text else "Nothing was learned."
