@@ -69,15 +69,15 @@ class TrainingState:
     """All there is to know about a training run, but for its money in sum, which is the ledger's.
 
     `blobs` says where contents are: the sequence of a `BlobStored` by digest. `history` are the sequences of
-    `HistoryStored`. `head` is the commit that the branch stands at, `files` its files, `start` where
-    the run began; `root` and `root_files` are the template's. `state_files` and `session` are the learner's, as of its last call
-    that counts. `steps` are the committed ones (0: the bootstrap), `current` the open one. `calls` holds the
-    learner's ended calls outside steps, by name: (sequence, status). `rollouts` are by unit: those of the
-    open step, of its learner, and of open evaluations. `trials` are the newest scores that learners saw, by
-    the candidate's digest and task; `adapters` the digests of the adapters by commit. `money` is by part of
-    the run (`group_of`). `inputs` are digests in hex by name. `told` is the sequence of the newest event that
-    said how the run is set up. `final_budget` is the account when the final adapter was chosen.
-    `unexplained` counts events that do not fit.
+    `HistoryStored`. `head` is the commit that the branch stands at, `files` its files, `start` where the run
+    began; `root` and `root_files` are the template's. `state_files` and `session` are the learner's, as of
+    its last call that counts. `steps` are the committed ones (0: the bootstrap), `current` the open one.
+    `calls` holds the learner's ended calls outside steps, by name: (sequence, status). `rollouts` are by
+    unit: those of the open step, of its learner, and of open evaluations. `trials` are the newest scores that
+    learners saw, by the candidate's digest and task; `adapters` the digests of the adapters by commit.
+    `money` is by part of the run (`group_of`). `inputs` are digests in hex by name. `told` is the sequence of
+    the newest event that said how the run is set up. `final_budget` is the account when the final adapter
+    was chosen. `unexplained` counts events that do not fit.
     """
 
     def __init__(self) -> None:
@@ -119,8 +119,9 @@ class TrainingState:
             self._step_committed(record, event, ledger)
         elif isinstance(event, FinalSelected):
             self._final_selected(record, event, ledger)
-        handler = self._HANDLERS.get(type(event))
-        if handler is not None:
+        elif (of_call := self._CALLS.get(type(event))) is not None:
+            of_call(self.open, event)
+        elif (handler := self._HANDLERS.get(type(event))) is not None:
             handler(self, record, event)
 
     def book(self, booking: Booking, event: Event) -> None:
@@ -156,6 +157,12 @@ class TrainingState:
     def bootstrapped(self) -> bool:
         """Whether step 0 was committed."""
         return bool(self.steps) and self.steps[0].step == 0
+
+    @property
+    def standing_final(self) -> FinalSelected | None:
+        """The final adapter, if no step was committed after it was chosen."""
+        newest = self.steps[-1].sequence if self.steps else 0
+        return self.final if self.final_sequence > newest else None
 
     # Contents and the starting point.
 
@@ -337,26 +344,14 @@ class TrainingState:
         for rollout in evaluation.rollouts.values():
             self.rollouts.pop(rollout.unit, None)
 
-    # Calls of open attempts.
-
-    def _reserved(self, _: Recorded, event: BudgetReserved) -> None:
-        self.open.reserved(event)
-
-    def _asked(self, _: Recorded, event: ModelAsked) -> None:
-        self.open.asked(event)
-
-    def _answered(self, _: Recorded, event: ModelAnswered) -> None:
-        self.open.answered(event)
-
-    def _call_failed(self, _: Recorded, event: ModelCallFailed) -> None:
-        self.open.call_failed(event)
-
-    def _tool_started(self, _: Recorded, event: ToolStarted) -> None:
-        self.open.tool_started(event)
-
-    def _tool_finished(self, _: Recorded, event: ToolFinished) -> None:
-        self.open.tool_finished(event)
-
+    _CALLS: ClassVar[dict[type[Event], Callable[[OpenAttempts, Any], None]]] = {
+        BudgetReserved: OpenAttempts.reserved,
+        ModelAsked: OpenAttempts.asked,
+        ModelAnswered: OpenAttempts.answered,
+        ModelCallFailed: OpenAttempts.call_failed,
+        ToolStarted: OpenAttempts.tool_started,
+        ToolFinished: OpenAttempts.tool_finished,
+    }
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Recorded, Any], None]]] = {
         RunStarted: _run_started,
         SettingsChanged: _settings_changed,
@@ -374,18 +369,12 @@ class TrainingState:
         EvaluationStarted: _evaluation_started,
         EvaluationAttemptJudged: _evaluation_judged,
         EvaluationFinished: _evaluation_finished,
-        BudgetReserved: _reserved,
-        ModelAsked: _asked,
-        ModelAnswered: _answered,
-        ModelCallFailed: _call_failed,
-        ToolStarted: _tool_started,
-        ToolFinished: _tool_finished,
     }
 
     # Sessions and the run's facts are `RunFacts`; whose money moved comes in through `book`.
     _IGNORED: ClassVar = require_answers(
         "TrainingState",
-        [*_HANDLERS, FinalSelected, StepCommitted],
+        [*_HANDLERS, *_CALLS, FinalSelected, StepCommitted],
         [
             AttemptSuperseded, BudgetChanged, BudgetExhausted, BudgetReleased, BudgetSpent, PromptFailed,
             PromptStarted, PromptsPlanned, PromptsWithdrawn, RowsSkipped, RunFinished, SessionClosed,

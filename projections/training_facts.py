@@ -48,7 +48,7 @@ class Rollout(msgspec.Struct, gc=False):
 
 
 class Measured(msgspec.Struct, frozen=True, gc=False):
-    """How a rollout stood at one moment: fields as in `Rollout`; `cost_nano_usd` null where it is not known."""
+    """How a rollout stood at one moment: fields as in `Rollout`; its cost is null where it is not known."""
 
     attempt: int
     status: str | None

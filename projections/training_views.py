@@ -17,6 +17,7 @@ EVALUATIONS: Final = "eval"
 RESULTS: Final = "results.jsonl"
 
 _STEP = re.compile(r"step_([0-9]{4,})")
+_EVALUATED = re.compile(r"summary-[1-9][0-9]*\.json")
 _LONGEST_NAME = 120
 _UNFIT = re.compile(r"[^\w.,=+@ -]|^\.|^-| $", re.ASCII)
 
@@ -51,7 +52,11 @@ def file_name(name: str) -> str:
     return f"{quoted[:80]}%{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-def selector_directory(selector: str, *, is_path: bool) -> str:
-    """The directory below ``eval/`` of what was evaluated; `is_path`: it is a directory's path."""
-    name = selector.rstrip("/").rpartition("/")[2] if is_path else selector.replace("/", "_")
-    return file_name(name) if name.strip(".") else file_name(selector)
+def selector_directory(selector: str) -> str:
+    """The directory below ``eval/`` of what was evaluated."""
+    return file_name(selector.replace("/", "_"))
+
+
+def is_evaluation_file(name: str) -> bool:
+    """Whether this is the name of a view below ``eval/<selector>/``."""
+    return name in {RESULTS, SUMMARY} or _EVALUATED.fullmatch(name) is not None

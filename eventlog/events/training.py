@@ -60,7 +60,7 @@ class StepStarted(Event, frozen=True, gc=False):
     epoch: int
     tasks: list[str]
     parent: str
-    rows: list[bytes] = []
+    rows: list[bytes] = msgspec.field(default_factory=list)
 
 
 class RolloutStarted(Event, frozen=True, gc=False):
