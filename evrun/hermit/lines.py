@@ -107,6 +107,7 @@ class TaskFile(msgspec.Struct, gc=False):
 
     id: str
     status: str
+    input: dict[str, object] | None = None
     repeat: int = 1
     error: str | None = None
     traceback: str | None = None

@@ -13,6 +13,7 @@ import msgspec
 from ..errors import UsageFault
 from ..hermes.reading import read_object
 from ..training.blobs import LARGEST_FILE, Content
+from ..training.yaml_text import read_yaml
 
 Shape = TypeVar("Shape")
 
@@ -117,22 +118,19 @@ class Source:
             return None
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_mapping(path: Path) -> dict[str, Any]:
     """A YAML file that holds a mapping.
 
     Raises:
         UsageFault: it is not there, or holds something else.
     """
-    import yaml  # noqa: PLC0415 (only for an import)
-
     try:
-        value = yaml.safe_load(path.read_bytes())
-    except OSError as error:
+        value = read_yaml(path.read_text("utf-8"), str(path)).value
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8 text"
         raise UsageFault(
-            f"{path}: {error.strerror}", hint="give the directory of a run, for example runs/my_first_run"
+            f"{path}: {why}", hint="give the directory of a run, for example runs/my_first_run"
         ) from error
-    except yaml.YAMLError as error:
-        raise UsageFault(f"{path}: no YAML: {error}") from error
     if not isinstance(value, dict):
         raise UsageFault(f"{path}: expected a mapping, found {type(value).__name__}")
     return value

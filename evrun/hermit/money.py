@@ -1,0 +1,94 @@
+"""What Hermit booked, as reservations that are settled at once: the account adds up to the last digit.
+
+Its amounts are binary floating point: each is taken as it was written, not as it is stored.
+"""
+
+from collections.abc import Iterable
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import NamedTuple
+
+from eventlog.events import BudgetReserved, BudgetSpent, Event, LearnerUsage, Usage
+
+from ..effects.clock import CallIds
+from ..training.own_spending import OWN, nano_usd
+from .lines import SpentPart, UsagePart
+
+HERMIT = "hermit"
+IMPORTED = "imported"
+ROLES = {"rollout": "rollout", "evolver": "learner"}
+"""Hermit's parts of an account, and our roles."""
+_NANO = Decimal(10**9)
+
+
+class Payer(NamedTuple):
+    """Whose money it was: a unit, its attempt, and its role."""
+
+    unit: str
+    attempt: int
+    role: str
+
+
+class Books:
+    """Books what was spent; each booking is a call with an id of its own."""
+
+    def __init__(self, session: int) -> None:
+        self._ids = CallIds(session)
+
+    def book(
+        self, payer: Payer, cost_nano_usd: int | None, usage: Usage, model: str = OWN
+    ) -> tuple[Event, Event]:
+        """One amount; null where nobody knows it."""
+        reserved = BudgetReserved(
+            self._ids.next(), payer.unit, payer.attempt, payer.role, model or OWN, HERMIT, b"", cost_nano_usd,
+            usage.input_tokens or 0, usage.output_tokens, IMPORTED,
+        )  # fmt: skip
+        price = None if cost_nano_usd is None else IMPORTED
+        return reserved, BudgetSpent(reserved.call, usage, cost_nano_usd, price)
+
+    def usages(self, payer: Payer, said: Iterable[UsagePart]) -> list[Event]:
+        """What a learner said of its models."""
+        booked: list[Event] = []
+        for one in said:
+            usage = Usage(one.input_tokens, one.cached_input_tokens, one.output_tokens, None)
+            booked += self.book(payer, nano_usd(one.cost_usd), usage, one.model)
+        return booked
+
+    def rest(self, payer: Payer, left: "Amounts") -> list[Event]:
+        """What an account says beyond what is known one by one."""
+        if left.nano_usd <= 0 and left.tokens <= 0:
+            return []
+        tokens = left.tokens if left.tokens > 0 else None
+        return list(self.book(payer, max(left.nano_usd, 0), Usage(tokens, None, None, None)))
+
+
+class Amounts(NamedTuple):
+    """Money and tokens."""
+
+    nano_usd: int = 0
+    tokens: int = 0
+
+    def without(self, others: "Amounts") -> "Amounts":
+        """What is left when others are taken away."""
+        return Amounts(self.nano_usd - others.nano_usd, self.tokens - others.tokens)
+
+
+def booked_in(events: Iterable[Event]) -> Amounts:
+    """What the bookings among these events come to."""
+    spent = [event for event in events if isinstance(event, BudgetSpent)]
+    tokens = sum((one.usage.input_tokens or 0) + (one.usage.output_tokens or 0) for one in spent)
+    return Amounts(sum(one.cost_nano_usd or 0 for one in spent), tokens)
+
+
+def between(before: SpentPart, now: SpentPart, part: str) -> Amounts:
+    """What a part of an account grew by; what is less than a nano-USD is floating point's."""
+    usd = Decimal(repr(now.usd.get(part, 0.0))) - Decimal(repr(before.usd.get(part, 0.0)))
+    nano = int((usd * _NANO).to_integral_value(ROUND_HALF_EVEN))
+    return Amounts(nano, now.tokens.get(part, 0) - before.tokens.get(part, 0))
+
+
+def learner_usage(one: UsagePart) -> LearnerUsage:
+    """What a learner said of a model, as its event has it."""
+    return LearnerUsage(
+        one.model, one.input_tokens, one.cached_input_tokens, one.output_tokens, one.calls,
+        nano_usd(one.cost_usd),
+    )  # fmt: skip
