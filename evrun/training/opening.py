@@ -20,9 +20,9 @@ from .config import TrainingConfig
 from .config_file import OPERATIONAL, changes_between, config_record
 from .inputs import input_digests
 from .judges import TrainingJudge, load_judge
+from .starting import Start
 from .tasks import Tasks, load_tasks
 from .template import Template, load_template
-from .tree import Start
 
 
 class Prepared(NamedTuple):

@@ -30,7 +30,7 @@ from .means import Means
 from .opening import Prepared, changed, check_name_is_free, first_events, prepare, run_directory
 from .replacing import put_aside, remove_unbegun
 from .restoring import bring_up, restored, training_counts
-from .tree import starting_point
+from .starting import starting_point
 
 DISABLE = "disable"
 GRACE_S = 30.0

@@ -1,78 +1,210 @@
-"""The tree of versions: what a run's commits, branch and tags ought to be, from its log; and what is there.
+"""The tree of versions: a run's commits, branch and tags as its log has them, and what of it is there.
 
 The tree is a git repository that the runs of a template share. It is derived: a run's log makes it again.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, Literal
 
-from eventlog.events import BlobStored, CommitMade, HistoryStored
+from eventlog.events import CommitMade, HistoryStored, RunStarted, StepCommitted
 from eventlog.storage import LogReader
-from projections import FileCheck, GitObject, TrainingState
+from projections import FileCheck, GitObject, TrainingState, git_id, make_commit
 
-from .blobs import Blobs, Content
-from .template import Template
+from ..effects.git import HEADS, TAGS, Tree
+from ..errors import RunFailed
+from .blobs import Blobs
+from .manifest import MANIFEST, ManifestFault, parse_manifest
+from .starting import ROOT
 
-TRUNK = "trunk"
-ROOT = "root"
+TRUNK: Final = "trunk"
+COMMITS: Final = "tree/commits"
 
-
-class Start(NamedTuple):
-    """Where a run starts: the commit `head`, which rests on `objects` (parents first) down to `root`."""
-
-    head: str
-    root: str
-    objects: list[GitObject]
-    files: dict[str, Content]
-    root_files: dict[str, Content]
-
-    def events(self) -> list[BlobStored | HistoryStored]:
-        """What the log has to hold of it, in the order in which it is recorded."""
-        raise NotImplementedError
-
-
-def root_commit(template: Template, time_s: int = 0) -> tuple[CommitMade, list[GitObject]]:
-    """The commit of a template's files; of the same files always the same, in every tree."""
-    raise NotImplementedError
-
-
-def starting_point(tree: Path, template: Template, start_from: str | None) -> Start:
-    """Where a run starts; looks only, and makes nothing.
-
-    Raises:
-        UsageFault: `start_from` is nothing to start from, or the template was changed under its version.
-    """
-    raise NotImplementedError
+Why = Literal["missing", "behind", "differs"] | None
+_OWN_TAGS = re.compile(r"(bootstrap|final|ckpt-(step|epoch)-\d+)")
 
 
 def refs_of(state: TrainingState, run: str) -> dict[str, str]:
-    """The refs of a run, as its log has it now: its branch and its tags."""
-    raise NotImplementedError
+    """The refs that are a run's own, as its log has them now: its branch and its tags, with their commits.
+
+    The branch stands at the final adapter, until a later step is committed.
+    """
+    tags = {f"{TAGS}{run}/{tag}": step.commit for step in state.steps for tag in step.tags}
+    head, final = state.head, state.final
+    if final is not None:
+        tags[f"{TAGS}{final.tag}"] = final.commit.sha
+        if not state.steps or state.steps[-1].sequence < state.final_sequence:
+            head = final.commit.sha
+    return tags | ({f"{HEADS}{run}": head} if head else {})
+
+
+def shared_refs(root: str, version: str) -> dict[str, str]:
+    """The refs that a run shares with the others of its template: where all of them begin."""
+    return {f"{TAGS}{ROOT}": root, f"{TAGS}{ROOT}@{version}": root, f"{HEADS}{TRUNK}": root}
 
 
 def tree_of(
-    state: TrainingState, reader: LogReader, blobs: Blobs, run: str
+    state: TrainingState, reader: LogReader, blobs: Blobs
 ) -> tuple[Iterator[GitObject], dict[str, str]]:
-    """The objects of a run's commits, parents first, and its refs."""
-    raise NotImplementedError
+    """The objects of a run's commits, each after what it names, and all of its refs."""
+    shared = shared_refs(state.root, _version(state, blobs)) if state.history_complete else {}
+    return _objects(state, blobs), shared | refs_of(state, run_of(reader, blobs))
+
+
+def run_of(reader: LogReader, blobs: Blobs) -> str:
+    """The name of the run that a log is of."""
+    event = blobs.event(1) if reader.end.sequence else None
+    return event.run if isinstance(event, RunStarted) else ""
 
 
 def restore_tree(
     state: TrainingState, reader: LogReader, blobs: Blobs, tree: Path, *, whole: bool = True
 ) -> list[str]:
-    """Write what is missing of a run in its tree, and move its own refs; gives the names of refs that moved.
+    """Write what is missing of a run in its tree and move its own refs; gives the names of refs that moved.
 
-    Without `whole` the objects are written only where a ref is not as it ought to be.
+    The tree is made where it is not there. Refs of others stay as they are. Without `whole` objects are
+    written only where a ref is not as it ought to be: whoever moved it there had written them before.
+
+    Raises:
+        RunFailed: the tree cannot be written.
     """
-    raise NotImplementedError
+    objects, refs = tree_of(state, reader, blobs)
+    run = run_of(reader, blobs)
+    with Tree.create(tree, TRUNK) as repository:
+        there = repository.refs()
+        moved = _to_move(refs_of(state, run), refs, there, repository.has)
+        if whole or moved:
+            repository.add(objects)
+        for name in moved:
+            repository.set_ref(name, refs[name])
+        stale = _stale(run, refs, there)
+        for name in stale:
+            repository.delete_ref(name)
+    return sorted([*moved, *stale])
 
 
 def compare_tree(state: TrainingState, reader: LogReader, blobs: Blobs, tree: Path) -> list[FileCheck]:
-    """A run's refs and commits in its tree, compared with its log; nothing is written."""
-    raise NotImplementedError
+    """A run's refs and commits in its tree, compared with its log; nothing is written.
+
+    A ref that stands at an earlier commit of the run is behind. Refs that runs share may stand elsewhere.
+    """
+    objects, refs = tree_of(state, reader, blobs)
+    if not Tree.exists(tree):
+        return [FileCheck(f"tree/{name}", same=False, why="missing") for name in [*sorted(refs), "commits"]]
+    with Tree.open(tree) as repository:
+        there, known, lost = repository.refs(), set[str](), 0
+        for kind, data in objects:
+            name = git_id(kind, data)
+            known.add(name)
+            lost += not repository.has(name)
+    run = run_of(reader, blobs)
+    own = refs_of(state, run)
+    found = [_ref_check(name, at, there, known, own=name in own) for name, at in sorted(refs.items())]
+    found += [FileCheck(f"tree/{name}", same=False, why="differs") for name in _stale(run, refs, there)]
+    return [*found, FileCheck(COMMITS, same=not lost, why="missing" if lost else None)]
 
 
-def set_aside(tree: Path, run: str, name: str) -> None:
-    """Give the branch and tags of a run another name, so that a new run can have it."""
-    raise NotImplementedError
+def set_aside(tree: Path, run: str, name: str) -> list[str]:
+    """Give the branch and the tags of a run another name, so that a new run can have this one."""
+    if not Tree.exists(tree):
+        return []
+    renamed = []
+    with Tree.open(tree) as repository:
+        for ref in repository.refs():
+            other = _renamed(ref, run, name)
+            if other is not None:
+                repository.rename_ref(ref, other)
+                renamed.append(other)
+    return renamed
+
+
+def commits_of(state: TrainingState, blobs: Blobs) -> Iterator[CommitMade]:
+    """Every commit that the run made, in the order of the log, the newest final adapter's last."""
+    for step in state.steps:
+        if step.commits:
+            event = blobs.event(step.sequence)
+            assert isinstance(event, StepCommitted)
+            yield from event.commits
+    if state.final is not None:
+        yield state.final.commit
+
+
+def history_of(state: TrainingState, blobs: Blobs) -> Iterator[GitObject]:
+    """The objects that the run's starting point rests on."""
+    for sequence in state.history:
+        event = blobs.event(sequence)
+        assert isinstance(event, HistoryStored)
+        yield from event.objects
+
+
+def commit_objects(
+    commits: Iterable[CommitMade], read: Callable[[bytes], bytes], known: dict[bytes, str] | None = None
+) -> Iterator[GitObject]:
+    """The objects of commits, made again from what their events tell.
+
+    Raises:
+        RunFailed: what comes out is another commit than the recorded one.
+    """
+    known = {} if known is None else known
+    for commit in commits:
+        made, objects = make_commit(
+            commit.parent, commit.message, commit.time_s, commit.files, read, known=known
+        )
+        if made.sha != commit.sha:
+            raise RunFailed(
+                f"commit {commit.sha}: made again it is {made.sha}", "the log needs another evrun"
+            )
+        yield from objects
+
+
+def _objects(state: TrainingState, blobs: Blobs) -> Iterator[GitObject]:
+    yield from history_of(state, blobs)
+    yield from commit_objects(commits_of(state, blobs), blobs.read)
+
+
+def _version(state: TrainingState, blobs: Blobs) -> str:
+    for entry in state.root_files:
+        if entry.path == MANIFEST:
+            try:
+                return parse_manifest(blobs.read(entry.digest)).version
+            except ManifestFault as fault:
+                raise RunFailed(f"the template's {MANIFEST} in the log: {fault}") from fault
+    raise RunFailed(f"the template in the log has no {MANIFEST}")
+
+
+def _to_move(
+    own: Mapping[str, str], refs: Mapping[str, str], there: Mapping[str, str], has: Callable[[str], bool]
+) -> list[str]:
+    """The refs that are missing, and the run's own that stand elsewhere or at nothing.
+
+    The first run with a version of the template is where `root` and `trunk` go to it.
+    """
+    moved = [name for name in refs if name not in there or not has(there[name])]
+    moved += [name for name, at in own.items() if name not in moved and there[name] != at]
+    if any(name.startswith(f"{TAGS}{ROOT}@") for name in moved):
+        moved += [name for name in refs if name not in own and name not in moved]
+    return moved
+
+
+def _stale(run: str, refs: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """Tags of the run's that evrun makes, and the log knows nothing of."""
+    prefix = f"{TAGS}{run}/"
+    own = [name for name in there if name.startswith(prefix) and name not in refs]
+    return [name for name in own if _OWN_TAGS.fullmatch(name.removeprefix(prefix))]
+
+
+def _renamed(ref: str, run: str, name: str) -> str | None:
+    if ref == f"{HEADS}{run}":
+        return f"{HEADS}{name}"
+    prefix = f"{TAGS}{run}/"
+    return f"{TAGS}{name}/{ref.removeprefix(prefix)}" if ref.startswith(prefix) else None
+
+
+def _ref_check(name: str, at: str, there: Mapping[str, str], known: set[str], *, own: bool) -> FileCheck:
+    why: Why = None
+    if name not in there:
+        why = "missing"
+    elif there[name] != at and own:
+        why = "behind" if there[name] in known else "differs"
+    return FileCheck(f"tree/{name}", same=why is None, why=why)
