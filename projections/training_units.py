@@ -6,7 +6,7 @@
     step:3/task:a                         a rollout of step 3
     step:3/task:a/judge                   the model that judges it
     step:3/learner                        the learner's call of step 3 (step 0: its bootstrap)
-    step:3/learner/0a1b2c/task:a.1        a rollout that this learner asked for, of a candidate, the 1st one
+    step:3/learner/0a1b2c/task:a.1        a rollout of a candidate that this learner asked for, in its call 1
     eval:final/2/task:a.1                 the second evaluation, of `final`: the first try at a task
 """
 
@@ -32,8 +32,8 @@ def learner_unit(call: str, step: int) -> str:
     return f"{call}/learner" if call in GROUPS else f"step:{step}/learner"
 
 
-def trial_unit(learner: str, candidate: str, task: str, number: int) -> str:
-    """A rollout that the learner `learner` asked for, the `number`-th of a candidate (a digest) and task."""
+def trial_unit(learner: str, candidate: str, task: str, number: str) -> str:
+    """A rollout that the learner `learner` asked for, of a candidate (a digest); `number` is its call's."""
     return f"{learner}/{candidate}/task:{task}.{number}"
 
 

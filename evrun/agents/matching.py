@@ -46,6 +46,7 @@ class ToolMatcher:
 
     def __init__(self, recorded: Exchanges | None) -> None:
         self._recorded: defaultdict[tuple[str, bytes], deque[ToolUse]] = defaultdict(deque)
+        self._interrupted: defaultdict[tuple[str, bytes], deque[int]] = defaultdict(deque)
         self._unclaimed = 0
         self.next_number = 0
         for number, use in () if recorded is None else sorted(recorded.tools.items()):
@@ -53,6 +54,8 @@ class ToolMatcher:
             if use.content is not None:
                 self._recorded[use.tool, use.arguments].append(use)
                 self._unclaimed += 1
+            else:
+                self._interrupted[use.tool, use.arguments].append(number)
 
     @property
     def unclaimed(self) -> int:
@@ -66,6 +69,11 @@ class ToolMatcher:
             return None
         self._unclaimed -= 1
         return waiting.popleft()
+
+    def number_for(self, tool: str, arguments: bytes) -> int:
+        """The number of a call without a result: that of the same one that was cut short, else a new one."""
+        waiting = self._interrupted.get((tool, arguments))
+        return waiting.popleft() if waiting else self.take_number()
 
     def take_number(self) -> int:
         """The number of a call that is new."""

@@ -53,14 +53,14 @@ class Hooks(NamedTuple):
     """What the trainer does for a learner's tools.
 
     `check` looks at a candidate's directory. `budget` says what is left of the caps and what was spent, as
-    JSON values. `trials` runs tasks with an adapter's directory and gives back one object a task; `ids` are
-    those that may be run. `adapter` is the working copy, `roots` where other candidates may lie: a relative
-    path is below the first of them.
+    JSON values. `trials` runs tasks with an adapter's directory and gives back one object a task; its number
+    is that of the tool's call, the same again after a crash. `ids` are those that may be run. `adapter` is
+    the working copy, `roots` where other candidates may lie: a relative path is below the first of them.
     """
 
     check: Callable[[Path], Awaitable[list[Issue]]]
     budget: Callable[[], dict[str, Any]]
-    trials: Callable[[list[str], Path], Awaitable[list[dict[str, Any]]]]
+    trials: Callable[[list[str], Path, int], Awaitable[list[dict[str, Any]]]]
     ids: frozenset[str]
     adapter: Path
     roots: tuple[Path, ...]
@@ -111,14 +111,16 @@ class RunTools:
             raise ToolError(problem)
         match name:
             case "budget":
-                return await self._durable(name, [], self._budget)
+                return await self._durable(name, [], lambda _: self._budget())
             case "check_spec":
                 place, digest = self._candidate(arguments.get("path"))
-                return await self._durable(name, [digest], lambda: self._check(place))
+                return await self._durable(name, [digest], lambda _: self._check(place))
             case "run_agent":
                 ids = self._allowed(arguments["task_ids"])
                 place, digest = self._candidate(arguments.get("adapter"))
-                return await self._durable(name, [digest, *ids], lambda: self._trials(ids, place))
+                return await self._durable(
+                    name, [digest, *ids], lambda number: self._trials(ids, place, number)
+                )
             case _:
                 return await self._llm(**arguments)
 
@@ -130,8 +132,8 @@ class RunTools:
         told = [{"path": one.path, "check": one.check, "problem": one.problem} for one in issues]
         return {"passed": not issues, "issues": told}
 
-    async def _trials(self, ids: list[str], candidate: Path) -> dict[str, Any]:
-        return {"results": await self._hooks.trials(ids, candidate)}
+    async def _trials(self, ids: list[str], candidate: Path, number: int) -> dict[str, Any]:
+        return {"results": await self._hooks.trials(ids, candidate, number)}
 
     def _allowed(self, ids: list[str]) -> list[str]:
         strangers = [task for task in ids if task not in self._hooks.ids]
@@ -157,7 +159,7 @@ class RunTools:
             raise ToolError(f"the candidate cannot be used: {error}") from None
 
     async def _durable(
-        self, name: str, identity: list[str], work: Callable[[], Awaitable[dict[str, Any]]]
+        self, name: str, identity: list[str], work: Callable[[int], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
         digest = hashlib.sha256(json.dumps(identity).encode()).digest()[:16]
         recorded = self._matcher.claim(name, digest)
@@ -167,11 +169,11 @@ class RunTools:
             assert recorded.content is not None, "those that did not end are not matched"
             return _result(recorded.content, success=recorded.success)
         await self._refuse_another(name)
-        number = self._matcher.take_number()
+        number = self._matcher.number_for(name, digest)
         self._at_work += 1
         try:
             await self._journal.record(ToolStarted(self._unit, self._attempt, 0, number, name, digest))
-            content, success, took_ms = await self._done(work)
+            content, success, took_ms = await self._done(lambda: work(number))
             await self._journal.record(
                 ToolFinished(self._unit, self._attempt, 0, number, content, success, took_ms)
             )

@@ -38,7 +38,7 @@ from .own_spending import OwnSpending, Reported
 from .places import Places
 from .template import Template
 
-Trials = Callable[[list[str], Path], Awaitable[list[dict[str, Any]]]]
+Trials = Callable[[list[str], Path, int], Awaitable[list[dict[str, Any]]]]
 
 
 class Desk(NamedTuple):

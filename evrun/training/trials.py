@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +39,14 @@ class TrialRunner:
         self._places = places
         self._rollouts = rollouts
 
-    def for_learner(self, unit: str) -> Callable[[list[str], Path], Awaitable[list[dict[str, Any]]]]:
-        """What the call `unit` of the learner may ask for.
+    def for_learner(self, unit: str) -> Callable[[list[str], Path, int], Awaitable[list[dict[str, Any]]]]:
+        """What the call `unit` of the learner may ask for, with the number of its tool call.
 
-        A learner that runs again from its beginning asks for the same in the same order, and gets what is
-        recorded.
+        A tool call that was cut short comes again under its number, and gets what is recorded.
         """
-        asked: Counter[tuple[str, str]] = Counter()
+        return partial(self._run, unit)
 
-        async def trials(ids: list[str], adapter: Path) -> list[dict[str, Any]]:
-            return await self._run(unit, asked, ids, adapter)
-
-        return trials
-
-    async def _run(
-        self, learner: str, asked: Counter[tuple[str, str]], ids: list[str], adapter: Path
-    ) -> list[dict[str, Any]]:
+    async def _run(self, learner: str, ids: list[str], adapter: Path, number: int) -> list[dict[str, Any]]:
         tasks = self._prepared.tasks
         known = {*tasks.train, *tasks.val}
         strangers = [task for task in ids if task not in known]
@@ -65,10 +58,11 @@ class TrialRunner:
             raise ValueError(f"run_agent: the adapter: {error}") from error
         digest = adapter_digest(entries_of(files))
         place = self._places.adapter(digest, files)
-        jobs = []
+        jobs, asked = [], Counter[str]()
         for task in ids:
-            asked[digest, task] += 1
-            unit = trial_unit(learner, digest, task, asked[digest, task])
+            asked[task] += 1
+            place_in_call = f"{number}" if asked[task] == 1 else f"{number}-{asked[task]}"
+            unit = trial_unit(learner, digest, task, place_in_call)
             jobs.append(Job(unit, task, tasks.rows[task], place, digest, "learner"))
         retries = self._prepared.config.trainer.retries
         left = [job for job in jobs if not rollout_ended(self._state.rollouts.get(job.unit), retries)]
