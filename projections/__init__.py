@@ -53,6 +53,7 @@ from .overview import Summary, overview, summary_of, summary_of_views, unreadabl
 from .own_fold import Fold, FoldFailed, fold_events, project, render_fold
 from .reasons import REMEDIES
 from .render_card import FinalChoice, render_card
+from .render_evaluation import evaluation_report
 from .render_statistics import statistics
 from .rows_source import RowSource
 from .sharegpt import render_conversation
@@ -150,6 +151,7 @@ __all__ = [
     "count_attempt",
     "csv_head",
     "csv_line",
+    "evaluation_report",
     "evaluation_unit",
     "find_units",
     "fits_git",
