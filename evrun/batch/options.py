@@ -236,12 +236,14 @@ def _check_endpoint(settings: Settings) -> None:
 
 
 def api_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The API key of the endpoint, from the environment only.
+    """The API key of the endpoint, from the environment only; none where no variable is named.
 
     Raises:
         UsageFault: an endpoint that is not on this machine, and no key.
     """
     if settings.model == LOCAL_MODEL or settings.base_url is None:
+        return None
+    if not settings.api_key_env:
         return None
     key = environment.get(settings.api_key_env) or None
     if key is None and not Endpoint(settings.base_url).is_loopback and not brings_a_key(settings):

@@ -10,11 +10,12 @@ from ..batch.agent_setting import COMMAND
 from ..batch.headers import looks_like_a_key
 from ..batch.settings import UNKNOWN_PRICE
 from ..errors import UsageFault
-from ..prices import parse_price
+from .backends import check_backends, check_llm, checked_price
 from .config import CHAT, BoundConfig, TrainingConfig
 
 RESUME_MODES = ("auto", "disable")
-JUDGES = ("exact", "contains", "regex", "json-equal", "numeric", "llm")
+LLM_JUDGE = "llm"
+JUDGES = ("exact", "contains", "regex", "json-equal", "numeric", LLM_JUDGE)
 """The built-in judges."""
 LEARNERS = ("reflect", "gepa")
 """The built-in learners."""
@@ -35,18 +36,22 @@ def check_config(config: TrainingConfig) -> None:
     Raises:
         UsageFault: with the key, what was found, and what is expected.
     """
+    for key, value in (
+        ("agent.params", config.agent.params), ("judge.params", config.judge.params),
+        ("evolver.params", config.evolver.params), ("backends", config.backends), ("llm", config.llm),
+    ):  # fmt: skip
+        _check_no_secret(key, value)
     for key, found, expected in _wrong_numbers(config):
         raise UsageFault(f"{key}: expected {expected}, found {found}")
     _check_names(config)
     _check_places(config)
     _check_parts(config)
     _check_caps(config)
-    _check_prices(config)
-    for key, value in (
-        ("agent.params", config.agent.params), ("judge.params", config.judge.params),
-        ("evolver.params", config.evolver.params), ("backends", config.backends), ("llm", config.llm),
-    ):  # fmt: skip
-        _check_no_secret(key, value)
+    for price in config.prices:
+        checked_price(price, "prices")
+    check_backends(config.backends)
+    if isinstance(config.llm, dict):
+        check_llm(config.llm)
 
 
 def _wrong_numbers(config: TrainingConfig) -> Iterator[tuple[str, object, str]]:
@@ -155,18 +160,6 @@ def _check_caps(config: TrainingConfig) -> None:
         for name, most in (("usd", given.usd), ("tokens", given.tokens)):
             if most is not None and not 0 <= most <= (_MOST_TOKENS if name == "tokens" else _MOST_USD):
                 raise UsageFault(f"{key}.{name}: expected 0 or more, found {most:g}")
-
-
-def _check_prices(config: TrainingConfig) -> None:
-    for price in config.prices:
-        try:
-            parse_price(price)
-        except UsageFault as error:
-            raise UsageFault(
-                f"prices: {price!r}: {str(error).rpartition(': ')[2]}",
-                "expected MODEL=INPUT,OUTPUT[,CACHED] in USD per million tokens, or "
-                "{MODEL: {input: …, output: …}}",
-            ) from error
 
 
 def _check_no_secret(key: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""What Hermit's run.yaml can say and evrun does not have: taken along where possible, else refused by name."""
+"""What Hermit's run.yaml can say and evrun does not have: taken along if it is so anyway, else refused."""
 
 from pathlib import Path
 from typing import Any

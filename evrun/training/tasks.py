@@ -135,11 +135,8 @@ def _split(name: str, path: Path, rows: dict[str, dict[str, Any]]) -> list[str]:
             )
         found[task] = number
     if not found:
-        what = "there is nothing to train on" if name == "train" else "it names no task"
-        hint = (
-            "write one id of a task a line" if name == "train" else f"write one id a line, or leave {key} out"
-        )
-        raise UsageFault(f"{key} {path}: {what}", hint)
+        leave = "" if name == "train" else f", or leave {key} out"
+        raise UsageFault(f"{key} {path}: it names no task", f"write one id of a task a line{leave}")
     return list(found)
 
 

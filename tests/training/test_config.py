@@ -187,7 +187,7 @@ def test_sections_have_short_and_older_spellings(tmp_path):
         ("agent.params.x=.inf", ["agent.params.x", "cannot be recorded"]),
         ("agent.params={1: x}", ["agent.params", "quotes"]),
         ("agent.params.api_key=abcdefgh", ["agent.params.api_key", "looks like a secret", "environment"]),
-        ("llm={model: m, x: [sk-abcdefghijklmnop]}", ["llm.x[0]", "looks like a secret"]),
+        ("llm={model: m, extra_body: {x: [sk-abcdefghijklmnop]}}", ["llm.extra_body.x[0]", "a secret"]),
         ("trainer.epochs", ["key.sub=value"]),
         ("=3", ["key.sub=value"]),
         ("trainer.epochs.x=3", ["trainer.epochs is", "no keys"]),
