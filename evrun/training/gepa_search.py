@@ -193,7 +193,7 @@ class Iterating:
         child = {**parent, **changed}
         digest = self._book.enter(child)
         place = candidate_directory(self._ctx.workspace, digest, child)
-        issues = self._ctx.tools["check_spec"](adapter=str(place))["issues"]
+        issues = self._ctx.tools["check_spec"](path=str(place))["issues"]
         if issues:
             said = "; ".join(f"{issue['path']}: {issue['problem']}" for issue in issues)
             self.said = f"the candidate fails the check: {said}"

@@ -1,4 +1,7 @@
-"""What a learner reads of how tasks went: in the learning material, and from the tool run_agent."""
+"""What a learner reads of how tasks went: in the learning material, and from the tool run_agent.
+
+The first has score and feedback under ``judge``, the second beside the output.
+"""
 
 import json
 from collections.abc import Mapping
@@ -32,14 +35,13 @@ def trials_of(answer: Mapping[str, Any]) -> list[Trial]:
 
 
 def _trial(row: Mapping[str, Any]) -> Trial:
-    judge = row.get("judge") or {}
+    judge = row.get("judge") or row
     score = judge.get("score") if row["status"] == "ok" else None
-    said = row.get("error") or judge.get("error") or ""
     return Trial(
         task=str(row["id"]),
         given=row.get("input"),
         output=row.get("output"),
         score=None if score is None else float(score),
         feedback=str(judge.get("feedback") or ""),
-        error=str(said or row["status"]) if score is None else "",
+        error=str(row.get("error") or row["status"]) if score is None else "",
     )

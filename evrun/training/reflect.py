@@ -140,7 +140,7 @@ def _outcome(
         texts, problems = answered(answer, files)
         if not problems:
             candidate = candidate_directory(ctx.workspace, f"candidate-{number}", texts)
-            checked = ctx.tools["check_spec"](adapter=str(candidate))
+            checked = ctx.tools["check_spec"](path=str(candidate))
             problems = [f"{issue['path']}: {issue['problem']}" for issue in checked["issues"]]
             if not problems:
                 return Outcome(texts, _compared(ctx, params, trials, candidate))

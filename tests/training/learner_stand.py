@@ -123,13 +123,16 @@ class Stand:
     def _run_agent(self, task_ids: list[str], adapter: str | None = None) -> dict[str, Any]:
         text = (Path(adapter or self.adapter) / "ADAPTER.md").read_text()
         self.trials += [(text, task) for task in task_ids]
-        return {"results": [self._row(text, task) for task in task_ids]}
+        rows = [self._row(text, task) for task in task_ids]
+        return {
+            "results": [{**row, **(row.pop("judge") or {"score": None, "feedback": None})} for row in rows]
+        }
 
     def _llm(self, messages: list[dict[str, str]], **_: Any) -> dict[str, Any]:
         self.asked.append(messages)
         return {"content": self.answer(messages), "finish_reason": "stop"}
 
-    def _check_spec(self, adapter: str | None = None) -> dict[str, Any]:
-        assert adapter is None or (Path(adapter) / "adapter.yaml").is_file()
+    def _check_spec(self, path: str | None = None) -> dict[str, Any]:
+        assert path is None or (Path(path) / "adapter.yaml").is_file()
         issues = self.issues.pop(0) if self.issues else []
         return {"passed": not issues, "issues": issues}
