@@ -1,6 +1,7 @@
 """Learners as tests make them: a workspace, a call, and tools that only count."""
 
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -113,6 +114,17 @@ async def python(directory, body, **params):
     file.write_text(f"{HEAD}\n\nclass Mine(Evolver):\n{lines}\n")
     async with bench(directory, f"{file}:Mine", **params) as made:
         yield made
+
+
+async def once(directory, body, method="step", **options):
+    """One call of a learner with this body; what came back, and the bench."""
+    async with python(directory, body) as made:
+        return await made.call(method, **options), made
+
+
+def run(main, *arguments, **named):
+    """Run an async function to its end."""
+    return anyio.run(partial(main, *arguments, **named))
 
 
 HEAD = """\
