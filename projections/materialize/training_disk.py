@@ -43,7 +43,7 @@ def bring_tree(place: Path, tree: Tree, contents: Contents) -> None:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=_MADE, dir=place.parent))
         try:
-            _fill(made, tree, tree.files, contents)
+            _fill(made, tree, tree.files, contents, _write_new)
             RealFileSystem().rename(str(made), str(place))
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
@@ -52,20 +52,33 @@ def bring_tree(place: Path, tree: Tree, contents: Contents) -> None:
     wrong = dict(compare_tree(place, tree))
     for path in wrong.keys() - tree.files.keys():
         remove(place / path)
-    _fill(place, tree, wrong.keys() & tree.files.keys(), contents)
+    _fill(place, tree, wrong.keys() & tree.files.keys(), contents, _write_over)
 
 
-def _fill(place: Path, tree: Tree, names: Iterable[str], contents: Contents) -> None:
-    for folder in tree.folders:
+def _fill(
+    place: Path, tree: Tree, names: Iterable[str], contents: Contents, write: Callable[[Path, bytes], None]
+) -> None:
+    folders = {*tree.folders, *(path.rpartition("/")[0] for path in names)}
+    for folder in sorted(folders):
         _make_folder(place, folder)
-    for path in sorted(names):
-        _make_folder(place, path.rpartition("/")[0])
+    for path in names:
         target, item = place / path, tree.files[path]
-        if target.is_symlink() or target.is_dir():
-            remove(target)
-        replace_file(target, [item if isinstance(item, bytes) else contents.blob(item.digest)])
+        write(target, item if isinstance(item, bytes) else contents.blob(item.digest))
         if isinstance(item, FileEntry) and item.executable:
             target.chmod(0o700)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Into a directory that nobody sees yet."""
+    path.touch(0o600, exist_ok=False)
+    path.write_bytes(data)
+
+
+def _write_over(path: Path, data: bytes) -> None:
+    """Whoever reads it meanwhile sees the old content or the new."""
+    if path.is_symlink() or path.is_dir():
+        remove(path)
+    replace_file(path, [data])
 
 
 def _make_folder(place: Path, folder: str) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from eventlog.events import Recorded
+
 from ..load import Log
 from ..render_evaluation import by_directory, result_line
 from ..render_material import Material, index_line, material_of, materials
@@ -73,6 +75,10 @@ class TrainingFiles:
             bring_link(path, view.target)
         elif deep or not view.whole or not path.is_dir():
             bring_tree(path, view.tree(), self._contents)
+
+    def see(self, record: Recorded) -> None:
+        """An event came that the files may soon be made of."""
+        self._contents.keep(record)
 
     def config(self) -> None:
         """What the run was told."""

@@ -63,6 +63,7 @@ class TrainingViews:
         if record.sequence <= self._state.sequence:
             return
         self._state.apply(record)
+        self._files.see(record)
         event = record.event
         if isinstance(event, RunStarted | SettingsChanged | HistoryStored):
             self._due["config"] = self._files.config
