@@ -62,11 +62,12 @@ from .spans import Span, SpanFold
 from .spend import Ledger
 from .state import TRAINING, RunState
 from .status import result_report, state_name, status_report
+from .templates import fill as fill_template
 from .templates import template_fields
 from .times import rfc3339
 from .tool_outcome import tool_succeeded
 from .training import INPUT, TrainingState
-from .training_facts import Evaluation, OpenStep, Rollout, RolloutSummary, StepRecord
+from .training_facts import SUPERSEDED, Evaluation, OpenStep, Rollout, RolloutSummary, StepRecord
 from .training_records import rollout_summary
 from .training_units import (
     FRAMEWORK_FILES,
@@ -92,6 +93,7 @@ __all__ = [
     "FRAMEWORK_FILES",
     "INPUT",
     "REMEDIES",
+    "SUPERSEDED",
     "TRAINING",
     "WARNING_PERCENTS",
     "Answer",
@@ -153,6 +155,7 @@ __all__ = [
     "csv_line",
     "evaluation_report",
     "evaluation_unit",
+    "fill_template",
     "find_units",
     "fits_git",
     "fold_events",

@@ -57,7 +57,16 @@ from .conversation import Attempt
 from .exhaustive import require_answers
 from .open_attempts import OpenAttempts
 from .spend import Booking, Ledger
-from .training_facts import BudgetAfter, Evaluation, GroupMoney, Measured, OpenStep, Rollout, StepRecord
+from .training_facts import (
+    SUPERSEDED,
+    BudgetAfter,
+    Evaluation,
+    GroupMoney,
+    Measured,
+    OpenStep,
+    Rollout,
+    StepRecord,
+)
 from .training_records import budget_after, rollout_summary, step_record
 from .training_units import adapter_digest, group_of, judge_unit, judged_unit, rollout_unit, trial_of
 
@@ -230,7 +239,7 @@ class TrainingState:
             self._begin(record, judge_unit(event.unit), event.attempt)
         else:
             self.rollouts_error += 1
-            rollout.failures += 1
+            rollout.failures += event.error_class != SUPERSEDED
         self._rolled_out(record, rollout)
 
     def _judged(self, record: Recorded, event: RolloutJudged | EvaluationAttemptJudged) -> None:

@@ -15,15 +15,18 @@ from eventlog.events import (
     LearnerUsage,
 )
 
+SUPERSEDED = "superseded"
+"""The class of an attempt that could not go on as it is recorded: it is begun anew, which is no failure."""
+
 
 class Rollout(msgspec.Struct, gc=False):
     """A task that is worked on, in a step, for the learner, or in an evaluation.
 
     `attempt` is the newest (0: none yet), `status` how it ended ("ok", "error", "timeout"; null: not yet).
     `finished` and `judged` are the sequences of the events that say so, 0 for none. `failures` counts the
-    attempts that ended otherwise than "ok". `score` is null where there is none, `judge_error` says why the
-    judge gave none. Money is in nano-USD: `settled` is the newest attempt's, `superseded` that of those
-    before it; `unknown_cost` says that a call of it has no known cost.
+    attempts that ended otherwise than "ok", but for those that were superseded. `score` is null where there
+    is none, `judge_error` says why the judge gave none. Money is in nano-USD: `settled` is the newest
+    attempt's, `superseded` that of those before it; `unknown_cost` says that a call of it has no known cost.
     """
 
     unit: str

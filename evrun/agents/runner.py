@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable
 from typing import Protocol
 
-import anyio
 import msgspec
 
 from eventlog.events import Event, PromptFailed, PromptStarted
@@ -18,10 +17,7 @@ from ..batch.sending import Services
 from ..prices import Price
 from .calls import AgentCalls
 from .function_agent import AgentEnd
-
-LOOK_S = 0.1
-LAST_WORDS_S = 5.0
-"""So long an agent may take to end by itself once nothing more is answered."""
+from .leading import divergence, interrupted_tool, lead
 
 
 class Agent(Protocol):
@@ -69,9 +65,10 @@ class AgentRunner:
                 started=self._started,
                 price_of=self._price_of,
             )
-            interrupted = self._interrupted_tool(calls)
+            interrupted = interrupted_tool(calls, self._s.tools)
             ended = None if interrupted else await self._led(calls)
-            diverged = interrupted or self._divergence(calls, ended)
+            well = ended is not None and ended.error_class is None
+            diverged = interrupted or divergence(calls, well=well)
             await self._s.tools.end(calls.attempt())
             if calls.broken is not None:
                 raise calls.broken
@@ -79,50 +76,16 @@ class AgentRunner:
                 return await self._conclude(calls, ended)
             await self._begin_again(calls.attempt(), diverged)
 
-    def _interrupted_tool(self, calls: AgentCalls) -> str | None:
-        own = calls.attempt().own
-        for use in () if own is None else own.tools.values():
-            if use.content is None and not self._s.tools.safe_to_repeat(use.tool):
-                return f"tool {use.tool} was interrupted and is not safe to repeat"
-        return None
-
     async def _led(self, calls: AgentCalls) -> AgentEnd | None:
         """Run the agent to its end, or until it has to be ended: null."""
         self._prepare(calls)
-        ended: AgentEnd | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._watch, calls, group.cancel_scope)
-            ended = await self._agent.run(calls)
-            group.cancel_scope.cancel()
-        return ended
+        return await lead(calls, lambda: self._agent.run(calls))
 
     def _prepare(self, calls: AgentCalls) -> None:
         if self._agent.wants_a_fresh_directory:
             shutil.rmtree(calls.directory, ignore_errors=True)
         calls.directory.parent.mkdir(mode=0o700, exist_ok=True)
         calls.directory.mkdir(mode=0o700, exist_ok=True)
-
-    async def _watch(self, calls: AgentCalls, scope: anyio.CancelScope) -> None:
-        """End the agent when its time is over, when it must not go on, or when the run ends."""
-        patience = LAST_WORDS_S
-        while calls.left_s > 0:
-            with anyio.move_on_after(LOOK_S):
-                await calls.stopped.wait()
-            if calls.broken is not None or (calls.stop is not None and calls.stop.diverged):
-                break
-            if (calls.stop is not None or calls.stopping) and not calls.in_flight:
-                patience -= LOOK_S
-                if patience <= 0:
-                    break
-                await anyio.sleep(LOOK_S)
-        scope.cancel()
-
-    def _divergence(self, calls: AgentCalls, ended: AgentEnd | None) -> str | None:
-        if calls.stop is not None and calls.stop.diverged:
-            return calls.stop.reason
-        if ended is not None and ended.error_class is None and calls.unclaimed and not calls.refused:
-            return f"the agent ended without asking for {calls.unclaimed} of what it had asked before"
-        return None
 
     async def _begin_again(self, attempt: Attempt, reason: str) -> None:
         await self._s.journal.record(superseded(attempt, reason))

@@ -34,7 +34,7 @@ class Judging:
         """
         prompt, trajectory = prompt_text(brief.row), as_given(attempt, brief, ended)
         try:
-            said = await self._judge.score(prompt, trajectory, timeout_s)
+            said = await self._judge.score(prompt, trajectory, timeout_s=timeout_s)
         except JudgeFault as fault:
             raise JudgeFailed(self._redactor.clean_text(str(fault))) from fault
         value = judging.as_score(said.score)

@@ -31,19 +31,26 @@ class JudgeFault(Exception):
 
 
 class Judged(NamedTuple):
-    """What a function said: a number (perhaps as text), and a word about it."""
+    """What a function said: a number (perhaps as text), a word about it, and anything else that is JSON."""
 
     score: Any
     feedback: str | None
+    extra: Any = None
 
 
-def check_function(path: Path, name: str) -> None:
+def check_function(
+    path: Path,
+    name: str,
+    option: str = "--judge",
+    hint: str = "def score(prompt, trajectory): return 1.0, 'why'",
+) -> None:
     """See that a file can be loaded and has this function, in a process of its own.
+
+    `option` says in messages where it was named, `hint` what such a function looks like.
 
     Raises:
         UsageFault: with what is wrong, and where.
     """
-    hint = "def score(prompt, trajectory): return 1.0, 'why'"
     try:
         ended = subprocess.run(  # noqa: S603 (this very Python)
             _command(path, name),
@@ -54,11 +61,11 @@ def check_function(path: Path, name: str) -> None:
         )
         said = json.loads(ended.stdout)
     except subprocess.TimeoutExpired as error:
-        raise UsageFault(f"--judge {path}:{name}: not loaded within {LOAD_TIMEOUT_S:g} s", hint) from error
+        raise UsageFault(f"{option} {path}:{name}: not loaded within {LOAD_TIMEOUT_S:g} s", hint) from error
     except ValueError as error:
-        raise UsageFault(f"--judge {path}:{name}: the process that loads it died", hint) from error
+        raise UsageFault(f"{option} {path}:{name}: the process that loads it died", hint) from error
     if "error" in said:
-        raise UsageFault(f"--judge: {said['error']}", hint)
+        raise UsageFault(f"{option}: {said['error']}", hint)
 
 
 class FunctionJudge:
@@ -79,8 +86,8 @@ class FunctionJudge:
             for child in list(self._all):
                 await self._end(child)
 
-    async def score(self, prompt: str, trajectory: dict[str, Any], timeout_s: float) -> Judged:
-        """What the function says of a trajectory.
+    async def score(self, *values: Any, timeout_s: float) -> Judged:
+        """What the function says of two values (JSON); a third is its parameters, if it takes any.
 
         Raises:
             JudgeFault: it raised an error, gave no number, died, or took too long.
@@ -89,7 +96,7 @@ class FunctionJudge:
         try:
             with anyio.fail_after(timeout_s):
                 child = self._idle.pop() if self._idle else await self._start()
-                said = await child.ask([prompt, trajectory])
+                said = await child.ask(list(values))
         except TimeoutError:
             raise JudgeFault(f"{self._path}:{self._name}: no score within {timeout_s:.0f} s") from None
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ValueError, OSError):
@@ -102,7 +109,7 @@ class FunctionJudge:
                     await self._end(child)
         if "error" in said:
             raise JudgeFault(str(said["error"]))
-        return Judged(said["score"], said["feedback"])
+        return Judged(said["score"], said["feedback"], said.get("extra"))
 
     async def _start(self) -> "_Child":
         child = await _Child.start(_command(self._path, self._name))

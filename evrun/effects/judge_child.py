@@ -1,7 +1,8 @@
 """The process in which a judge's function runs: `python -m evrun.effects.judge_child FILE FUNCTION`.
 
-One JSON line on stdout says that the function is there, or why not; then each line ``[prompt, trajectory]``
-on stdin gets one line ``{"score", "feedback"}`` or ``{"error"}``. What the function prints goes to stderr.
+One JSON line on stdout says that the function is there, or why not; then each line on stdin, the two things
+that it judges by and perhaps its parameters, gets a line ``{"score", "feedback", "extra"}`` or ``{"error"}``.
+What the function prints goes to stderr.
 """
 
 import contextlib
@@ -30,8 +31,7 @@ def main(path: Path, name: str) -> None:
     if function is None:
         return
     for line in sys.stdin.buffer:
-        prompt, trajectory = json.loads(line)
-        _say(report, judge(function, path, prompt, trajectory))
+        _say(report, judge(function, path, json.loads(line)))
 
 
 def load(path: Path, name: str) -> tuple[Callable[..., Any] | None, str]:
@@ -50,30 +50,49 @@ def load(path: Path, name: str) -> tuple[Callable[..., Any] | None, str]:
     function = getattr(module, name, None)
     if not callable(function) or inspect.iscoroutinefunction(function):
         found = "a coroutine function" if callable(function) else "nothing of that name to call"
-        return None, f"{path}: expected a plain function {name}(prompt, trajectory), found {found}"
+        return None, f"{path}: expected a plain function {name}, found {found}"
     return function, ""
 
 
-def judge(
-    function: Callable[..., Any], path: Path, prompt: str, trajectory: dict[str, Any]
-) -> dict[str, Any]:
-    """What the function says of a trajectory, or its error."""
+def judge(function: Callable[..., Any], path: Path, values: list[Any]) -> dict[str, Any]:
+    """What the function says of two values, or its error. It gets a third where it has `params`."""
     try:
-        given = function(prompt, trajectory)
+        given = function(*values[:2], **_params(function, values[2:]))
     except BaseException as error:  # noqa: BLE001 (as above)
         return {"error": _where(path, error)}
-    score, feedback = given, None
-    if isinstance(given, dict):
-        score, feedback = given.get("score"), given.get("feedback")
-    elif isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004 (score and feedback)
-        score, feedback = given
+    score, feedback, extra = _parts(given)
     try:
         if isinstance(score, bool) or not isinstance(score, int | float | str):
             score = float(score)  # true and false, and the numbers of numpy
         json.dumps(score, allow_nan=False)
     except (TypeError, ValueError):
         return {"error": f"{path}: the judge gave {given!r:.100}; expected a number, or a number and a text"}
-    return {"score": score, "feedback": None if feedback is None else str(feedback)}
+    said = {"score": score, "feedback": None if feedback is None else str(feedback)}
+    try:
+        json.dumps(extra)
+    except (TypeError, ValueError) as error:
+        return {"error": f"{path}: the judge gave something extra that is no JSON: {error}"}
+    return said if extra is None else {**said, "extra": extra}
+
+
+def _parts(given: Any) -> tuple[Any, Any, Any]:
+    """Score, feedback and what is extra, in any of the forms that a judge may give."""
+    if isinstance(given, dict):
+        return given.get("score"), given.get("feedback"), given.get("extra")
+    if isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004 (score and feedback)
+        return *given, None
+    if hasattr(given, "score"):
+        return given.score, getattr(given, "feedback", None), getattr(given, "extra", None)
+    return given, None, None
+
+
+def _params(function: Callable[..., Any], rest: list[Any]) -> dict[str, Any]:
+    """The parameters, where there are some and the function asks for them."""
+    try:
+        asked = "params" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {"params": rest[0]} if rest and asked else {}
 
 
 def _where(path: Path, error: BaseException) -> str:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 import anyio
 
 from ..agents import AgentCalls, Completion, Context
+from ..agents.calls import Stop
 from ..agents.endpoint_asked import Asked, Reply
 from ..agents.endpoint_errors import error_reply
 from ..batch.brief import Brief
 from ..batch.control import Control
 from ..effects.clock import monotonic
+from ..effects.secrets import Redactor
 
 T = TypeVar("T")
 
@@ -27,8 +29,8 @@ class NoCalls:
         self.number = number
         self.directory = directory
         self.brief = brief
-        self.stop = None
-        self.broken = None
+        self.stop: Stop | None = None
+        self.broken: Exception | None = None
         self.in_flight = 0
         self.unclaimed = 0
         self.refused = False
@@ -56,11 +58,16 @@ class NoCalls:
 
 
 class Given(NamedTuple):
-    """What an attempt works on: the task, its adapter's directory (null: none), the parameters."""
+    """What an attempt works on: the task, its adapter's directory (null: none), the parameters.
+
+    `marker` and `redactor` are the run's, for what is a program.
+    """
 
     task: dict[str, Any]
     adapter: Path | None
     params: dict[str, Any]
+    marker: str
+    redactor: Redactor
 
 
 class AgentContext(Context):

@@ -121,7 +121,7 @@ def _means(prepared: Prepared, opened: Opened, parts: _Parts, note: Callable[[st
     rollouts = RolloutRunner(
         roles.agent, _settings(prepared.bindings.agent, config), prepared.agent, prepared.judge,
         config=config, blobs=blobs, journal=shared.journal, control=shared.control, budget=shared.budget,
-        redactor=shared.redactor, work=places.work, marker=opened.marker, ids=shared.ids,
+        redactor=shared.redactor, directory=places.attempt, marker=opened.marker, ids=shared.ids,
         judge_model=_judge_model(prepared.bindings.judge, roles),
     )  # fmt: skip
     trial_runner = TrialRunner(
