@@ -69,7 +69,7 @@ def translated(recorded: dict[str, Any], base: Path | None, places: Places) -> T
         "template": str(places.template),
         "start_from": _start(rest, told.get("start_from")),
         "evolver": {
-            "name": _evolver(recorded),
+            "name": _evolver(recorded, rest),
             "resume": bool(evolver.get("resume")),
             "params": _section(recorded, "evolver", of=recorded).get("params") or evolver.get("params") or {},
         },
@@ -151,10 +151,13 @@ def _start(base: Path, value: object) -> str | None:
     return None if path is None else path if Path(path).is_dir() else str(value)
 
 
-def _evolver(recorded: dict[str, Any]) -> str:
+def _evolver(recorded: dict[str, Any], base: Path) -> str:
     """The learner, which Hermit has in a directory with a manifest, as its file and class."""
     known = _section(recorded, "evolver", of=recorded)
     directory, code = str(known.get("directory") or ""), str(known.get("class") or "")
+    told = _path(base, _section(recorded, "evolver").get("name"))
+    if told is not None and not Path(directory).is_dir() and Path(told).is_dir():
+        directory = told
     command = (known.get("params") or {}).get("command")
     if code.endswith(_COMMAND) and command:
         return f"command:{command if isinstance(command, str) else ' '.join(map(str, command))}"
@@ -179,14 +182,18 @@ def _notes(recorded: dict[str, Any], config: TrainingConfig) -> Iterator[str]:
     access = _section(recorded, "evolver_access")
     if access.get("environment") or access.get("tools"):
         yield "evolver_access: its environment and tools have no equal, and are left out"
-    code = (config.agent.name, config.judge.path, config.evolver.name)
-    for key, name in zip(("agent.name", "judge.path", "evolver.name"), code, strict=True):
-        file = Path((name or "").rpartition(":")[0] or (name or ""))
-        if file.suffix == ".py" and _imports_hermit(file):
-            yield f"{key} {file} imports hermit: change its import lines (docs/from-hermit.md)"
+    code = {
+        "agent.name": config.agent.name.rpartition(":")[0],
+        "judge.path": config.judge.path,
+        "evolver.name": config.evolver.name.rpartition(":")[0],
+    }
+    theirs = [key for key, file in code.items() if file and file.endswith(".py") and _imports_hermit(file)]
+    if theirs:
+        yield f"{', '.join(theirs)}: the code imports hermit; change its import lines (docs/from-hermit.md)"
 
 
-def _imports_hermit(file: Path) -> bool:
+def _imports_hermit(name: str) -> bool:
+    file = Path(name)
     try:
         text = file.read_text("utf-8", "replace")
     except OSError:

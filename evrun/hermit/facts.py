@@ -17,7 +17,9 @@ from eventlog.events import (
 from projections import GitObject, learner_unit, rollout_unit
 
 from ..training.blobs import LARGEST_COMMIT, Content, Files
+from ..training.config import TrainingConfig
 from ..training.own_spending import nano_usd
+from ..training.planning import checkpoint_tags
 from .attempts import OK, Attempt, Judged, attempt_facts, score_facts
 from .contents import Contents
 from .lines import MaterialPart, ResultPart, SpentPart, StepLine, TaskFile
@@ -46,8 +48,9 @@ class Moment(NamedTuple):
 class Told:
     """Tells a run from its beginning to its last step. `order` is null where the split is not known."""
 
-    def __init__(self, found: Survey, books: Books, order: Order | None) -> None:
+    def __init__(self, found: Survey, config: TrainingConfig, books: Books, order: Order | None) -> None:
         self._found = found
+        self._config = config
         self._books = books
         self._order = order
         self._zone: timezone = zone_of(found.tree.read(found.root)[1])
@@ -208,12 +211,17 @@ class Told:
         self.notes.setdefault(text)
 
     def _tags(self, line: StepLine) -> list[str]:
-        """The tags of the step: those that name it, and its epoch's after the epoch's last step."""
-        later = any(one.epoch == line.epoch and one.step > line.step for one in self._found.steps)
-        wanted = {f"ckpt-step-{line.step}", *(["bootstrap"] if line.bootstrap else [])}
-        if not later:
-            wanted.add(f"ckpt-epoch-{line.epoch}")
-        return sorted(wanted.intersection(self._found.tags.get(line.commit, [])), reverse=True)
+        """The tags of the step and, after its last one, of its epoch: that are there, or are due."""
+        mine = [one for one in self._found.steps if one.epoch == line.epoch]
+        there = self._found.tags.get(line.commit, [])
+        wanted = [f"ckpt-step-{line.step}", *(["bootstrap"] if line.bootstrap else [])]
+        ends, is_over = mine[-1].step == line.step, False
+        if ends:
+            wanted.append(f"ckpt-epoch-{line.epoch}")
+            done = {task for one in mine for task in one.tasks}
+            is_over = self._order is not None and done.issuperset(self._order(line.epoch))
+        due = checkpoint_tags(line.step, line.epoch, self._config, ends=is_over)
+        return [tag for tag in wanted if tag in there or tag in due]
 
     def _began_ns(self, line: StepLine) -> int:
         return self._called_ns(line) - span_ns(line.rollout.wall_s)

@@ -24,6 +24,7 @@ from ..batch.opening import opened
 from ..batch.options import check_run_name
 from ..effects.clock import now_ns
 from ..errors import UsageFault
+from ..hermes.reading import Unread
 from ..training.blobs import Blobs, write_files
 from ..training.caps import caps_of
 from ..training.config import TrainingConfig
@@ -39,7 +40,6 @@ from .contents import as_contents
 from .ends import evaluation_facts, final_facts, is_finished
 from .facts import Moment, Told
 from .money import Books
-from .reading import Unread
 from .survey import STEPS, Survey, survey
 
 TEMPLATE, RUN_YAML = "template", "run.yaml"
@@ -156,7 +156,9 @@ def _planned(asked: HermitImport) -> _Plan:
     config, notes = translated(found.recorded, base, places)
     books = Books(1)
     order, inputs = _order_and_inputs(config, found, notes)
-    return _Plan(found, config, directory, inputs, caps_of(config), Told(found, books, order), books, notes)
+    return _Plan(
+        found, config, directory, inputs, caps_of(config), Told(found, config, books, order), books, notes
+    )
 
 
 def _check_is_free(asked: HermitImport, directory: Path) -> None:

@@ -6,29 +6,16 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..errors import UsageFault
-from ..hermes.reading import read_object
+from ..hermes.reading import Unread, read_object
 from ..training.blobs import LARGEST_FILE, Content
 from ..training.yaml_text import read_yaml
 
 Shape = TypeVar("Shape")
-
-
-class Unread(NamedTuple):
-    """Something that is in the directory and not in the run: its path, its line from 1 if any, and why."""
-
-    file: str
-    line: int | None
-    what: str
-
-    @property
-    def said(self) -> str:
-        """All of it on one line."""
-        return f"{self.file}{'' if self.line is None else f', line {self.line}'}: {self.what}"
 
 
 class Source:

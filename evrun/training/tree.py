@@ -159,8 +159,14 @@ def commit_objects(
 
 
 def _objects(state: TrainingState, blobs: Blobs) -> Iterator[GitObject]:
-    yield from history_of(state, blobs)
-    yield from commit_objects(commits_of(state, blobs), blobs.read)
+    """What the run starts from, and what it made. Commits that others made, of an imported run, are given."""
+    given: set[str] = set()
+    for kind, data in history_of(state, blobs):
+        if kind == "commit":
+            given.add(git_id(kind, data))
+        yield kind, data
+    made = (commit for commit in commits_of(state, blobs) if commit.sha not in given)
+    yield from commit_objects(made, blobs.read)
 
 
 def _version(state: TrainingState, blobs: Blobs) -> str:
