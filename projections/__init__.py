@@ -31,7 +31,7 @@ from .git_objects import (
 from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
 from .listing import EventLister
-from .load import fold_log, recorded, sequence_at, worked_on
+from .load import fold_log, kind_of, recorded, sequence_at, worked_on
 from .materialize import (
     FileCheck,
     RowSpool,
@@ -39,6 +39,7 @@ from .materialize import (
     Views,
     check,
     check_training,
+    open_run_views,
     open_training_views,
     open_views,
     rebuild,
@@ -173,11 +174,13 @@ __all__ = [
     "jsonl_line",
     "judge_unit",
     "judged_unit",
+    "kind_of",
     "last_answer",
     "learner_unit",
     "loads_lenient",
     "make_commit",
     "normalise_usage",
+    "open_run_views",
     "open_training_views",
     "open_views",
     "openai_line",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from eventlog.events import Recorded, decode_event
+from eventlog.events import Recorded, RunStarted, decode_event
 
 from .state import RunState
 
@@ -81,6 +81,14 @@ def fold_log(log: Log, to_sequence: int | None = None) -> RunState:
         for record in recorded(log, 1, to_sequence):
             state.apply(record)
     return state
+
+
+def kind_of(log: Log) -> str:
+    """The kind of run that a log is of, "batch" or "training"; empty where none has begun."""
+    if not log.end.sequence:
+        return ""
+    first = decode_event(log.read_one(1).payload)
+    return first.kind if isinstance(first, RunStarted) else ""
 
 
 def sequence_at(log: Log, time_ns: int) -> int:

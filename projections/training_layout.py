@@ -151,9 +151,11 @@ class Layout:
         """How training ended; it did."""
         return Document(SUMMARY, lambda: render_summary(self._state))
 
-    def results(self, name: str) -> Iterator[bytes]:
-        """The lines of results.jsonl of the evaluations with this directory."""
-        return result_lines(self._contents, attempts_of(by_directory(self._training)[name]))
+    def results(self, name: str, last: int | None = None) -> Iterator[bytes]:
+        """The lines of results.jsonl of the evaluations with this directory, up to the event `last`."""
+        attempts = attempts_of(by_directory(self._training)[name])
+        wanted = [one for one in attempts if last is None or one[3].judged <= last]
+        return result_lines(self._contents, wanted)
 
     def evaluation_summaries(self, name: str, evaluations: list[Evaluation]) -> Iterator[Document]:
         """What each finished one came to, and the newest of them."""

@@ -13,7 +13,7 @@ from eventlog.events import (
     encode_event,
 )
 from eventlog.storage import LogReader, lock_holder
-from projections import Ledger, RunState, fold_log, open_views, recorded, usd
+from projections import Ledger, RunState, fold_log, open_run_views, recorded, usd
 
 from ..caps import parse_nano_usd
 from ..errors import UsageFault
@@ -74,7 +74,7 @@ def settle_calls(
         writer.append([encode_event(event) for event in corrections(state.ledger, amounts, note)])
         reader.refresh()
         try:
-            views = open_views(directory, reader)
+            views = open_run_views(directory, reader)
             views.finish()
         except OSError as error:
             warn(f"views could not be written: {error}; `evrun replay` makes them again")

@@ -1,12 +1,13 @@
 """From the log to the files people look at: live, from nothing, or compared. Here projections meet files."""
 
-from .check import FileCheck, check
-from .live import Views, open_views
+from .check import check
+from .live import Views, open_run_views, open_views
 from .rebuild import rebuild
 from .row_spool import RowSpool, spool_rows
 from .training_check import check_training
 from .training_live import TrainingViews, open_training_views
 from .training_rebuild import rebuild_training
+from .window import FileCheck
 
 __all__ = [
     "FileCheck",
@@ -15,6 +16,7 @@ __all__ = [
     "Views",
     "check",
     "check_training",
+    "open_run_views",
     "open_training_views",
     "open_views",
     "rebuild",

@@ -2,31 +2,20 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from ..load import Log
+from ..load import Log, kind_of
 from ..render_statistics import render_statistics
 from ..row_stream import RowStream
-from ..state import RunState
+from ..state import TRAINING, RunState
 from ..view_names import CHECKPOINT, STATISTICS, TRAJECTORIES, batch_number, row_file_order
 from .documents import checkpoint_chunks
 from .passes import pour, unwanted
 from .regions import Region, batch_regions
 from .row_files import RowBuffer, batch_files
-from .window import Why, Window
-
-
-class FileCheck(msgspec.Struct, frozen=True):
-    """A view compared with what the log says: `why` is null where it is the same.
-
-    ``behind`` means that the log says all this and more, as after a kill -9: no damage.
-    """
-
-    path: str
-    same: bool
-    why: Literal["missing", "behind", "differs"] | None
+from .training_check import check_training
+from .window import FileCheck, Why, Window
 
 
 class _Comparison(RowBuffer):
@@ -60,6 +49,8 @@ def check(reader: Log, directory: Path, to_sequence: int | None = None) -> list[
     Raises:
         EventLogError: the log cannot be read, or a newer evrun wrote it.
     """
+    if kind_of(reader) == TRAINING:
+        return check_training(reader, directory, to_sequence)
     regions = batch_regions(directory / TRAJECTORIES)
     stream, grown = RowStream(reader), _Comparison(directory, regions)
     pour(reader, stream, grown, to_sequence)

@@ -7,13 +7,14 @@ import msgspec
 
 from eventlog.events import Recorded
 
-from ..load import Log, recorded
+from ..load import Log, kind_of, recorded
 from ..row_stream import RowStream
-from ..state import RunState
+from ..state import TRAINING, RunState
 from ..view_names import batch_number
 from .documents import write_documents, write_trajectories
 from .passes import pour, remake, sweep, unwanted
 from .row_files import Altered, Content, RepairedFiles, RowFiles, batch_files, holds
+from .training_live import TrainingViews, open_training_views
 
 # Three duties, each at most one three-hundredth of the time: together one per cent.
 _REST = 300
@@ -158,6 +159,13 @@ class Views:
                 self._remake()
             else:
                 return
+
+
+def open_run_views(directory: Path, reader: Log) -> "Views | TrainingViews":
+    """`open_views` of a run of any kind; errors as there."""
+    if kind_of(reader) == TRAINING:
+        return open_training_views(directory, reader)
+    return open_views(directory, reader)
 
 
 def open_views(directory: Path, reader: Log) -> Views:

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-from ..load import Log
+from ..load import Log, kind_of
 from ..row_stream import RowStream
+from ..state import TRAINING
 from ..view_names import CHECKPOINT, STATISTICS, TRAJECTORIES, row_file_order
 from .documents import write_documents, write_trajectories
 from .passes import pour, publish, remake, spool, sweep, unwanted
 from .row_files import RowFiles
+from .training_rebuild import rebuild_training
 
 
 def rebuild(reader: Log, out: Path, to_sequence: int | None = None) -> list[str]:
@@ -20,6 +22,8 @@ def rebuild(reader: Log, out: Path, to_sequence: int | None = None) -> list[str]
         OSError: a file could not be written.
         EventLogError: the log cannot be read, or a newer evrun wrote it.
     """
+    if kind_of(reader) == TRAINING:
+        return rebuild_training(reader, out, to_sequence)
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     sweep(out)
     stream = RowStream(reader)

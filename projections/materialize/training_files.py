@@ -1,13 +1,14 @@
 """The views of a training run in its directory: put right at once, or one after the other as events come."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from eventlog.events import Recorded
 
 from ..load import Log
-from ..render_evaluation import by_directory, result_line
+from ..render_evaluation import Attempt, by_directory, result_lines
 from ..render_material import Material, index_line, material_of, materials
 from ..render_steps import render_step
 from ..state import RunState
@@ -102,13 +103,12 @@ class TrainingFiles:
         self._bring(self._layout.current(material.step))
 
     def _index_lines(self) -> Iterator[bytes]:
-        """Those of all material, with that of what was shown last, which may be still to be recorded."""
-        newest = 0
-        for material in materials(self._training):
-            newest = material.step
-            yield index_line(material)
-        if self._shown is not None and self._shown.step > newest:
-            yield index_line(self._shown)
+        """Those of all material up to what was shown last, which may be still to be recorded."""
+        shown = self._shown
+        if shown is not None:
+            earlier = itertools.takewhile(lambda one: one.step < shown.step, materials(self._training))
+            yield from map(index_line, earlier)
+            yield index_line(shown)
 
     def step(self, position: int) -> None:
         """All that the committed step at a position of `steps` brings about; its line comes last."""
@@ -118,7 +118,7 @@ class TrainingFiles:
             self.material(material_of(record, before))
         self._bring(self._layout.step(record))
         self.checkout()
-        self._grown(STEPS).add(render_step(record), self._layout.step_lines)
+        self._grown(STEPS).add(render_step(record), lambda: map(render_step, steps[: position + 1]))
 
     def checkout(self) -> None:
         """The adapter now."""
@@ -133,12 +133,15 @@ class TrainingFiles:
             self._bring(self._layout.summary())
         self.checkout()
 
-    def result(self, number: int, position: int) -> None:
-        """The attempt at a position of an evaluation's."""
-        evaluation = self._training.evaluations[number]
-        name = selector_directory(evaluation.selector)
-        line = result_line(self._contents, evaluation, *evaluation.attempts[position])
-        self._grown(f"{EVALUATIONS}/{name}/{RESULTS}").add(line, partial(self._layout.results, name))
+    def results(self, attempts: Sequence[Attempt]) -> None:
+        """Attempts of evaluations that have ended since the last time, in the order of the log."""
+        by_name: dict[str, list[Attempt]] = {}
+        for attempt in attempts:
+            by_name.setdefault(selector_directory(attempt[0].selector), []).append(attempt)
+        for name, new in by_name.items():
+            lines = b"".join(result_lines(self._contents, new))
+            whole = partial(self._layout.results, name, new[-1][3].judged)
+            self._grown(f"{EVALUATIONS}/{name}/{RESULTS}").add(lines, whole)
 
     def summaries(self) -> None:
         """What the finished evaluations came to; the final adapter's card tells of them too."""

@@ -17,6 +17,7 @@ from eventlog.events import (
 )
 
 from ..load import Log, fold_log, recorded
+from ..render_evaluation import Attempt
 from ..render_material import material_of
 from ..state import RunState
 from ..training_facts import OpenStep
@@ -37,7 +38,7 @@ class TrainingViews:
         self._files = TrainingFiles(directory, reader, self._state)
         self._problem: OSError | None = None
         self._due: dict[str, Callable[[], None]] = {}
-        self._results: deque[tuple[int, int]] = deque()
+        self._results: deque[Attempt] = deque()
         self._written = 0
         self._wrong = False
 
@@ -82,9 +83,10 @@ class TrainingViews:
 
     def _judged(self, event: EvaluationAttemptJudged) -> None:
         evaluation = self._state.training.evaluations.get(event.number)
-        position = -1 if evaluation is None else len(evaluation.attempts) - 1
-        if evaluation is not None and evaluation.attempts[position][:2] == (event.repeat, event.task):
-            self._results.append((event.number, position))
+        if evaluation is not None and evaluation.attempts:
+            newest = evaluation.attempts[-1]
+            if newest[2].judged == self._state.sequence:
+                self._results.append((evaluation, *newest))
 
     def begin_flush(self) -> Callable[[], None]:
         """What comes back writes what has come since, in any thread. Only `apply` may be called meanwhile."""
@@ -139,8 +141,9 @@ class TrainingViews:
         if "config" in self._due:
             self._due.pop("config")()
         self._write_steps()
-        while self._results:
-            self._files.result(*self._results.popleft())
+        ended = [self._results.popleft() for _ in range(len(self._results))]
+        if ended:
+            self._files.results(ended)
         for name in list(self._due):
             self._due.pop(name)()
 

@@ -3,9 +3,22 @@
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from .row_files import read_at, size_of
 
 Why = Literal["missing", "behind", "differs"] | None
+
+
+class FileCheck(msgspec.Struct, frozen=True):
+    """A view compared with what the log says: `why` is null where it is the same.
+
+    ``behind`` means that the log says all this and more, as after a kill -9: no damage.
+    """
+
+    path: str
+    same: bool
+    why: Why
 
 
 class Window:
