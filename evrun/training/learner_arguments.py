@@ -15,13 +15,13 @@ class _Kind(NamedTuple):
 
 
 _CHECK = (
-    "Whether an adapter (the working copy, or the directory `path` below the workspace) keeps its template's "
+    "Whether an adapter (the working copy, or the directory `path` in the workspace) keeps its template's "
     "rules: {passed, issues: [{path, check, problem}]}."
 )
 _BUDGET = "What the run has spent, and what is left of its caps (null: no cap)."
 _RUN = (
     "Run tasks of the train or validation split with an adapter (the working copy, or the directory "
-    "`adapter` below the workspace): {results: [{id, status, score, feedback, output, error, extra}]}. "
+    "`adapter` in the workspace): {results: [{id, status, score, feedback, output, error, extra, judge}]}. "
     "What it costs counts against the run's caps."
 )
 _ASK = (

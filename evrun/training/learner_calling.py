@@ -10,7 +10,12 @@ from .learner_watch import Watch, Watched
 
 
 class Work(Protocol):
-    """A learner at work, once: started with what it is given, asked to end, and ended."""
+    """A learner at work, once: started with what it is given, asked to end, and ended.
+
+    `timeout_s` is after how long it is ended from outside.
+    """
+
+    timeout_s: float
 
     async def run(self, given: Given) -> Returned:
         """Work to its end. May be cancelled."""
@@ -38,7 +43,7 @@ class Calling:
             Exception: what broke a tool or a model's call: the run has to know.
         """
         async with self._doors.admitted(tools, ask) as given:
-            watch = Watch(call.timeout_s, self._place.control, given.desk, ask, work.cancel)
+            watch = Watch(work.timeout_s, self._place.control, given.desk, ask, work.cancel)
             watched = await self._seen_through(watch, given, work)
             self._raise_what_broke(given.desk, ask)
         tidy_log(call.workspace.output, self._place.redactor)

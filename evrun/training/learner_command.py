@@ -30,6 +30,7 @@ CONTEXT_FILE = "context.json"
 LARGEST_RESULT = 64 << 20
 _OUR_PARAMS = ("calls", "env")
 _NOT_TOLD = ("tools", "environment")
+LATER_S = 10.0
 _SHOWN = 1000
 
 
@@ -93,6 +94,8 @@ class _Program:
         self._variables = variables
         self._call = call
         self._place = place
+        # It ends by its own deadline, with what it printed until then.
+        self.timeout_s = call.timeout_s + LATER_S
 
     async def run(self, given: Given) -> Returned:
         output, redactor = self._call.workspace.output, self._place.redactor

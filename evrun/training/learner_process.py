@@ -105,7 +105,7 @@ class _Call:
         self._child = child
         self._call = call
         self._place = place
-        self._said = False
+        self.timeout_s = call.timeout_s
 
     async def run(self, given: Given) -> Returned:
         output, redactor = self._call.workspace.output, self._place.redactor

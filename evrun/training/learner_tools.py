@@ -133,7 +133,7 @@ class RunTools:
         return {"passed": not issues, "issues": told}
 
     async def _trials(self, ids: list[str], candidate: Path, number: int) -> dict[str, Any]:
-        return {"results": await self._hooks.trials(ids, candidate, number)}
+        return {"results": [_as_judged(one) for one in await self._hooks.trials(ids, candidate, number)]}
 
     def _allowed(self, ids: list[str]) -> list[str]:
         strangers = [task for task in ids if task not in self._hooks.ids]
@@ -232,6 +232,12 @@ class RunTools:
                 "cost_usd": None,
             },
         }
+
+
+def _as_judged(result: dict[str, Any]) -> dict[str, Any]:
+    """A rollout's result that also has its judgement where Hermit's learners look for it."""
+    judge = {"score": result.get("score"), "feedback": result.get("feedback"), "extra": None}
+    return {**result, "judge": result.get("judge", None if judge["score"] is None else judge)}
 
 
 def _result(content: bytes, *, success: bool) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Learners as tests make them: a workspace, a call, and tools that only count."""
 
+import tempfile
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -58,13 +59,11 @@ class Bench:
         config = config_in(directory)
         evolver = EvolverConfig(name=name, params=params)
         self.learner = load_learner(type(config)(**{**_fields(config), "evolver": evolver}), place)
-        self.made = 0
         self.workspace = None
 
     async def call(self, method="step", *, timeout_s=LONG_S, ask=None, tools=None, session=None, **params):
         """Call it, in a new workspace."""
-        self.made += 1
-        self.workspace = workspace(self.directory / f"work-{self.made}")
+        self.workspace = workspace(Path(tempfile.mkdtemp(dir=self.directory)))
         call = LearnerCall(
             method,
             "step:3/learner",
