@@ -156,7 +156,7 @@ def _evolver(recorded: dict[str, Any], base: Path) -> str:
     known = _section(recorded, "evolver", of=recorded)
     directory, code = str(known.get("directory") or ""), str(known.get("class") or "")
     told = _path(base, _section(recorded, "evolver").get("name"))
-    if told is not None and not Path(directory).is_dir() and Path(told).is_dir():
+    if told is not None and Path(told).is_dir():
         directory = told
     command = (known.get("params") or {}).get("command")
     if code.endswith(_COMMAND) and command:
