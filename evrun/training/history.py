@@ -1,21 +1,99 @@
 """What a learner can read of earlier versions: log.jsonl, newest first, and a patch for each."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from eventlog.events import CommitMade, HistoryStored, StepCommitted
 from eventlog.storage import LogReader
-from projections import TrainingState
+from projections import StepRecord, TrainingState, json_line, rfc3339
 
-from .blobs import Blobs
+from .blobs import Blobs, Content
+from .patches import changes, patch
 
 NEWEST = 50
+LOG = "log.jsonl"
+_ID_SHOWN = 12
+
+
+class _Version(NamedTuple):
+    line: bytes
+    name: str
+    patch: bytes
 
 
 class History:
-    """The newest versions of a run's adapter; brought up to date step by step, each patch made once."""
+    """The newest versions of a run's adapter; each is looked at once, when it is new."""
 
     def __init__(self, state: TrainingState, reader: LogReader, blobs: Blobs, newest: int = NEWEST) -> None:
         self._state, self._reader, self._blobs, self._newest = state, reader, blobs, newest
+        self._versions: list[_Version] = []
+        self._seen = 0
+        self._files: dict[str, Content] | None = None
 
     def write(self, directory: Path) -> None:
         """Put log.jsonl and the patches into a directory, which is made if it is not there."""
-        raise NotImplementedError
+        self._catch_up()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        newest_first = self._versions[::-1]
+        for version in newest_first:
+            (directory / version.name).write_bytes(version.patch)
+        (directory / LOG).write_bytes(b"".join(version.line for version in newest_first))
+
+    def _catch_up(self) -> None:
+        """Take in the steps that are new; of a run that was long before, only the newest ones."""
+        new = [record for record in self._state.steps[self._seen :] if record.commits]
+        self._seen = len(self._state.steps)
+        shown = new[-self._newest :]
+        if not shown:
+            return
+        if self._files is None or len(shown) < len(new):
+            self._files = self._before(new[: len(new) - len(shown)])
+        for record in shown:
+            self._versions += self._versions_of(record)
+        self._versions = self._versions[-self._newest :]
+
+    def _before(self, left_out: list[StepRecord]) -> dict[str, Content]:
+        """The files that the first of the shown versions was made from."""
+        if left_out:
+            return self._blobs.files(self._commits(left_out[-1])[-1].files)
+        if not self._state.history:
+            return {}
+        start = self._blobs.event(self._state.history[-1])
+        assert isinstance(start, HistoryStored)
+        return self._blobs.files(start.files)
+
+    def _commits(self, record: StepRecord) -> list[CommitMade]:
+        event = self._blobs.event(record.sequence)
+        assert isinstance(event, StepCommitted)
+        return event.commits
+
+    def _versions_of(self, record: StepRecord) -> Iterator[_Version]:
+        commits = self._commits(record)
+        for commit in commits:
+            before, after = self._files or {}, self._blobs.files(commit.files)
+            found = changes(before, after)
+            self._files = after
+            name = f"{record.step:04d}-{commit.sha[:_ID_SHOWN]}.patch"
+            line = _line(record, commit, [one.path for one in found], name, valid=commit is commits[-1])
+            yield _Version(json_line(line), name, patch(found).encode("utf-8", "replace"))
+
+
+def _line(
+    record: StepRecord, commit: CommitMade, changed: list[str], name: str, *, valid: bool
+) -> dict[str, Any]:
+    """A version as log.jsonl tells it. The score is that of the tasks with the version before it."""
+    subject, _, _ = commit.message.partition("\n")
+    return {
+        "commit": commit.sha,
+        "parent": commit.parent,
+        "step": record.step,
+        "epoch": record.epoch,
+        "status": record.status,
+        "subject": subject,
+        "valid": valid,
+        "parent_mean_score": record.rollouts.mean_score,
+        "changed": changed,
+        "patch": name,
+        "time": rfc3339(commit.time_s * 10**9),
+    }

@@ -20,6 +20,8 @@ FIXED_SECTIONS: Final = ("template", "exports", "structure", "check", "evolver_t
 """What every adapter of a template has as its root has it."""
 SECTIONS: Final = (*FIXED_SECTIONS, "origin", "serve")
 LARGEST_MANIFEST: Final = 256 * 1024
+_DEEPEST: Final = 50
+_LOADER: Final = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
 class ManifestFault(Exception):
@@ -121,7 +123,7 @@ def sections_of(data: bytes) -> dict[str, Any]:
     if len(data) > LARGEST_MANIFEST:
         raise ManifestFault(f"has {len(data)} bytes; expected at most {LARGEST_MANIFEST}")
     try:
-        found = yaml.load(data.decode(), _Loader)  # noqa: S506 (a safe loader, below)
+        found = _loaded(data.decode())
     except UnicodeDecodeError as error:
         raise ManifestFault(f"is no UTF-8 text: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -178,19 +180,25 @@ def front_matter(data: bytes) -> dict[str, Any] | None:
     if not ends:
         return None
     try:
-        found = yaml.load("\n".join(lines[1 : ends[0]]), _Loader)  # noqa: S506 (a safe loader, below)
+        found = _loaded("\n".join(lines[1 : ends[0]]))
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
-class _Loader(yaml.SafeLoader):
-    """Loads plain values; refuses aliases, with which a small text could stand for a huge one."""
+def _loaded(text: str) -> Any:
+    """Plain values; no aliases, with which a small text could stand for a huge one, and no abyss.
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases (*name) are not taken")
-        return super().compose_node(parent, index)
+    Raises:
+        yaml.YAMLError: it is no YAML, or more than that.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
+            what = "aliases (*name) are" if depth <= _DEEPEST else "nesting so deep is"
+            raise yaml.YAMLError(f"{what} not taken")
+    return yaml.load(text, _LOADER)  # noqa: S506 (a safe loader)
 
 
 def _check(manifest: Manifest) -> None:

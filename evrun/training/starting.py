@@ -61,7 +61,7 @@ def starting_point(tree: Path, template: Template, start_from: str | None) -> St
         return _without_tree(template, found, start_from, tree)
     with Tree.open(tree) as repository:
         there = _root_there(repository, template)
-        if there is not None:
+        if there is not None and there != found.root:
             found = _Found(there, repository.history(there))
         if start_from is None or _is_directory(start_from):
             return _without_tree(template, found, start_from, tree)
