@@ -57,7 +57,7 @@ def load(path: Path, name: str) -> tuple[Callable[..., Any] | None, str]:
 def judge(function: Callable[..., Any], path: Path, values: list[Any]) -> dict[str, Any]:
     """What the function says of two values, or its error. It gets a third where it has `params`."""
     try:
-        given = function(*values[:2], **_params(function, values[2:]))
+        given = _asked(function, *values[:2], **_params(function, values[2:]))
     except BaseException as error:  # noqa: BLE001 (as above)
         return {"error": _where(path, error)}
     score, feedback, extra = _parts(given)
@@ -73,6 +73,26 @@ def judge(function: Callable[..., Any], path: Path, values: list[Any]) -> dict[s
     except (TypeError, ValueError) as error:
         return {"error": f"{path}: the judge gave something extra that is no JSON: {error}"}
     return said if extra is None else {**said, "extra": extra}
+
+
+class _Held:
+    """An output as Hermit hands it to a judge, in the attribute `output`."""
+
+    def __init__(self, output: Any) -> None:
+        self.output = output
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a judge is given the output alone, without {name!r}")
+
+
+def _asked(function: Callable[..., Any], task: Any, output: Any, **params: Any) -> Any:
+    """What it gives. A judge that was written for Hermit looks for `output.output`: it is asked that way."""
+    try:
+        return function(task, output, **params)
+    except AttributeError as error:
+        if error.name != "output" or error.obj is not output:
+            raise
+    return function(task, _Held(output), **params)
 
 
 def _parts(given: Any) -> tuple[Any, Any, Any]:
