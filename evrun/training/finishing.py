@@ -17,7 +17,7 @@ from ..effects.clock import now_ns
 from .blobs import Blobs, Content
 from .committing import commit_of
 from .means import Means
-from .planning import choose_final
+from .planning import choose_final, step_with
 from .restoring import show_final
 
 COMPLETED = "completed all epochs"
@@ -53,8 +53,8 @@ class Finisher:
         said = await self._last_word()
         if said is None and self._m.control.stopping:
             return False
-        text, wanted = (None, None) if said is None else _read(said)
         start = start_of(self._state)
+        text, wanted = (None, None) if said is None else self._read(said, start)
         choice = choose_final(self._state, start, self._m.prepared.tasks.val, wanted)
         card = FinalChoice(choice.step, choice.how, choice.score, text, stop_reason)
         await self._record(choice.commit, card)
@@ -75,6 +75,20 @@ class Finisher:
         event = self._m.blobs.event(known)
         assert isinstance(event, EvolverReturned)
         return event
+
+    def _read(self, said: EvolverReturned, start: str) -> tuple[str | None, int | None]:
+        """Its text, and the step that it wants; what it says after a failure does not count."""
+        if said.status != "done" and not said.summary:
+            return None, None
+        extra: Any = None if said.extra is None else loads_lenient(said.extra)
+        wanted = extra.get("step") if isinstance(extra, Mapping) else None
+        if isinstance(extra, Mapping) and "adapter" in extra and said.adapter is not None:
+            wanted = step_with(self._state, start, said.adapter)
+            if wanted is None:
+                self._m.note("finalize chose an adapter that no step has, so it is not used")
+        return said.summary or None, wanted if isinstance(wanted, int) and not isinstance(
+            wanted, bool
+        ) else None
 
     async def _record(self, chosen: str, card: FinalChoice) -> None:
         """Commit the chosen adapter with its card."""
@@ -122,12 +136,3 @@ def files_of(commit: str, state: TrainingState, blobs: Blobs) -> list[FileEntry]
 
 def _named(commits: list[CommitMade], sha: str) -> list[FileEntry]:
     return next(commit.files for commit in commits if commit.sha == sha)
-
-
-def _read(said: EvolverReturned) -> tuple[str | None, int | None]:
-    """Its text, and the step that it wants; what it says after a failure does not count."""
-    if said.status != "done" and not said.summary:
-        return None, None
-    extra: Any = None if said.extra is None else loads_lenient(said.extra)
-    wanted = extra.get("step") if isinstance(extra, Mapping) else None
-    return said.summary or None, wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None

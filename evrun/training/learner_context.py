@@ -103,7 +103,7 @@ def _final(given: Any, context: StepContext) -> dict[str, Any]:
     adapter = getattr(given, "adapter", None)
     if isinstance(adapter, str | Path) and hasattr(given, "summary"):
         _take_over(Path(adapter), context.workspace.adapter)
-        return {"status": "done", "summary": str(given.summary)}
+        return {"status": "done", "summary": str(given.summary), "extra": {"adapter": "chosen"}}
     raise NotAResult(f"finalize gave {given!r:.100}; expected a text, or {{'text': …, 'step': …}}")
 
 

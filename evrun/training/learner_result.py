@@ -26,7 +26,8 @@ class Returned(NamedTuple):
     """How a call ended. Where `in_order` is false it died, was stopped at its deadline, or gave nonsense.
 
     Its files do not count then, and `status` is "failed", with `error` saying why. `extra` is any JSON value;
-    of `finalize` it is ``{"step": N}`` where the learner chose a step's adapter, and `summary` is its text.
+    of `finalize` it is ``{"step": N}`` where the learner chose a step's adapter, ``{"adapter": "chosen"}``
+    where it chose the working copy as it is now, and `summary` is its text.
 
     With `paused` the run is ending and the call is not over: nothing is to be recorded of its end, and the
     next session calls again under the same number. With `diverged` it asked something else than an earlier

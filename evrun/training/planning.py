@@ -1,10 +1,11 @@
 """What a training run does next, from what is recorded. Pure: resuming is asking again."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from projections import StepRecord, TrainingState
+from eventlog.events import FileEntry
+from projections import StepRecord, TrainingState, adapter_digest
 
 from .config import TrainingConfig
 from .tasks import epoch_order
@@ -101,6 +102,13 @@ def choose_final(state: TrainingState, start: str, val: Sequence[str], wanted: i
         if score is not None and (best is None or best.score is None or score >= best.score):
             best = Choice(step, commit, "best", score)
     return best or last
+
+
+def step_with(state: TrainingState, start: str, files: Iterable[FileEntry]) -> int | None:
+    """The newest step whose adapter has these files, 0: the one that the run began with; null: none has."""
+    digest = adapter_digest(files)
+    steps = [(0, start), *((record.step, record.commit) for record in state.steps)]
+    return next((step for step, commit in reversed(steps) if state.adapters.get(commit) == digest), None)
 
 
 def mean_on(scores: Mapping[str, float], tasks: Sequence[str]) -> float | None:

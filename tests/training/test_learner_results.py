@@ -81,8 +81,8 @@ FINAL = {
     "'learned'": ("learned", None, "be brief\n"),
     "None": ("", None, "be brief\n"),
     "{'text': 'learned', 'step': 2}": ("learned", {"step": 2}, "be brief\n"),
-    "FinalResult(ctx.workspace.adapter, 'current')": ("current", None, "be brief\n"),
-    "FinalResult(ctx.workspace.scratch, 'chosen')": ("chosen", None, "from scratch"),
+    "FinalResult(ctx.workspace.adapter, 'current')": ("current", {"adapter": "chosen"}, "be brief\n"),
+    "FinalResult(ctx.workspace.scratch, 'chosen')": ("chosen", {"adapter": "chosen"}, "from scratch"),
 }
 
 

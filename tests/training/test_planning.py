@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.events import EpochStarted, HistoryStored, Recorded, RunStarted, StepCommitted, StepStarted
+from eventlog.events import (
+    EpochStarted,
+    FileEntry,
+    HistoryStored,
+    Recorded,
+    RunStarted,
+    StepCommitted,
+    StepStarted,
+)
 from evrun.training.config import (
     AgentConfig,
     DataConfig,
@@ -19,9 +27,10 @@ from evrun.training.planning import (
     ends_epoch,
     mean_on,
     next_chunk,
+    step_with,
     steps_in_all,
 )
-from projections import RunState
+from projections import RunState, adapter_digest
 
 ids = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=12, unique=True)
 
@@ -139,3 +148,16 @@ def test_the_best_on_validation_is_final_and_of_equals_the_latest():
     assert choose_final(training, "start", [], None).how == "last"
     assert choose_final(training, "start", ["v"], 7).how == "best"
     assert choose_final(training, "start", ["v"], 0).how == "learner"
+
+
+def test_an_adapter_is_known_again_as_that_of_the_newest_step_that_has_it():
+    """By its files, but for evrun's own account in it; one that no step has is none."""
+    life, config = Life(), config_of(step_size=1, epochs=1)
+    for _ in range(2):
+        chunk = next_chunk(life.training, ["a", "b"], config)
+        life.begin(chunk)
+        life.commit(chunk)
+    files = [FileEntry("ADAPTER.md", b"d", 1), FileEntry("CARD.md", b"c", 1)]
+    assert step_with(life.training, "start", files) is None
+    life.training.adapters = {"start": adapter_digest(files[:1])}
+    assert step_with(life.training, "start", files) == 2
