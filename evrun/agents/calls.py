@@ -44,7 +44,8 @@ class AgentCalls:
     """What one attempt of an own agent may do. `stopped` is set when nothing more will be answered.
 
     `started`, where given, is not yet recorded: it goes into the log with the first call. `role` is what its
-    calls are for.
+    calls are for. Without `strict`, what is recorded need not be asked for again: what is asked again is fed,
+    all else is new.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class AgentCalls:
         started: PromptStarted | None,
         price_of: Callable[[str], Price | None],
         role: str = "rollout",
+        strict: bool = True,
     ) -> None:
         self._s = services
+        self._strict = strict
         self.unit = unit
         self.number = number
         self.brief = brief
@@ -163,7 +166,7 @@ class AgentCalls:
 
     def _is_early(self, digest: bytes) -> bool:
         """Whether a request is none of those that were recorded, and some of these are still to come."""
-        return self._matcher.unclaimed > 0 and not self._matcher.knows(digest)
+        return self._strict and self._matcher.unclaimed > 0 and not self._matcher.knows(digest)
 
     async def _diverge(self, what: str) -> None:
         left = self.unclaimed

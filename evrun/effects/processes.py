@@ -82,11 +82,13 @@ async def run_command(
     timeout_s: float,
     keep_bytes: int = 32_768,
     stdin: bytes | None = None,
+    stdout: int | None = None,
 ) -> Ended:
     """Run a command to its end or its deadline; afterwards its whole process group is dead.
 
     `stdin` is what it can read there, nothing where it is null; files that it makes are private (umask 077);
-    its output is kept at both ends, `keep_bytes` each. Must be awaited on an asyncio loop.
+    its output is kept at both ends, `keep_bytes` each; without its standard output, where `stdout` is a
+    descriptor for that. Must be awaited on an asyncio loop.
 
     Raises:
         OSError: it could not be started (no such program or directory, arguments too long).
@@ -94,7 +96,7 @@ async def run_command(
     """
     output = BoundedOutput(keep_bytes)
     with _pipe() as (read_end, write_end), _given(stdin) as given:
-        process = _start(command, directory, environment, write_end, given)
+        process = _start(command, directory, environment, write_end, given, stdout)
         with _reading(read_end, output):
             try:
                 with anyio.move_on_after(timeout_s) as deadline:
@@ -134,15 +136,20 @@ def _given(stdin: bytes | None) -> Iterator[int]:
         yield file.fileno()
 
 
-def _start(
-    command: Sequence[str], directory: Path, environment: Mapping[str, str], output: int, stdin: int
+def _start(  # noqa: PLR0917 (what a process begins with)
+    command: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    output: int,
+    stdin: int,
+    stdout: int | None,
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - running what the model asked for is what this is for
         [*dies_with_us(), *command],
         cwd=directory,
         env=dict(environment),
         stdin=stdin,
-        stdout=output,
+        stdout=output if stdout is None else stdout,
         stderr=output,
         start_new_session=True,
         umask=0o077,

@@ -13,6 +13,7 @@ from ..agents import AgentCalls
 from ..effects.foreign import in_a_task, in_daemon_thread
 from ..errors import UsageFault
 from ..own.code import run_file
+from .agent_command import CommandAgent
 from .agent_context import AgentContext, Given, NoCalls, PlainContext
 from .authoring import RunOutput
 from .chat import chat
@@ -23,6 +24,10 @@ OPTION = "agent.name"
 _HINT = "for example agent.name: my_agent.py:run, with: async def run(task, adapter, ctx): …"
 _CONTEXT = ("ctx", "context")
 _PARAMS = "params"
+
+
+def _unheard(_text: str) -> None:
+    """Nobody listens."""
 
 
 class TrainingAgent(Protocol):
@@ -96,8 +101,8 @@ class FunctionAgent:
         return self._function(given.task, given.adapter, **named)
 
 
-def load_agent(config: TrainingConfig) -> TrainingAgent:
-    """The agent that the configuration names; `async with` it before it works.
+def load_agent(config: TrainingConfig, note: Callable[[str], None] = _unheard) -> TrainingAgent:
+    """The agent that the configuration names; `async with` it before it works. `note` hears what programs do.
 
     Raises:
         UsageFault: no such file, module, function or form; with what to do.
@@ -108,9 +113,21 @@ def load_agent(config: TrainingConfig) -> TrainingAgent:
         agent.needs_model = True
         return agent
     if name.startswith(COMMAND):
-        raise NotImplementedError
+        return _program(name.removeprefix(COMMAND), config.agent.params, note)
     function = _function(name, config.agent.params)
     return FunctionAgent(function, form_of(function, name))
+
+
+def _program(command: str, params: dict[str, Any], note: Callable[[str], None]) -> CommandAgent:
+    if not command.strip():
+        raise UsageFault(f"{OPTION} command: names no command", "for example command:python agent.py")
+    passed = params.get("env", [])
+    if not isinstance(passed, list) or not all(isinstance(one, str) for one in passed):
+        raise UsageFault(
+            f"agent.params.env: expected a list of names of variables, found {passed!r:.100}",
+            "for example env: [ANTHROPIC_API_KEY]",
+        )
+    return CommandAgent(command, passed, note)
 
 
 def form_of(function: Callable[..., Any], name: str) -> Form:

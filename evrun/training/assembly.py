@@ -31,6 +31,7 @@ from .caps import CAP_KEYS
 from .committing import Committer
 from .config import TrainingConfig
 from .history import History
+from .judge_llm import JudgeModel
 from .learner import Learner, Place, load_learner
 from .learning import Desk, LearnerCalls
 from .means import Means
@@ -38,7 +39,7 @@ from .opening import Prepared, run_directory
 from .own_spending import OwnSpending
 from .places import Places
 from .purses import training_parts
-from .rollouts import JudgeModel, RolloutRunner
+from .rollouts import RolloutRunner
 from .services import Roles, Shared, open_roles
 from .trials import TrialRunner
 

@@ -24,11 +24,15 @@ _TOTAL = ("total_tokens", "total")
 
 
 class AgentError(Exception):
-    """An agent failed otherwise than by an exception of its own: the class of the failure, and why."""
+    """An agent failed otherwise than by an exception of its own: the class of the failure, and why.
 
-    def __init__(self, error_class: str, message: str) -> None:
+    `found` is what it gave back all the same; of that only what it spent counts.
+    """
+
+    def __init__(self, error_class: str, message: str, found: RunOutput | None = None) -> None:
         super().__init__(message)
         self.error_class = error_class
+        self.found = found or RunOutput()
 
 
 class Outcome(NamedTuple):
@@ -69,9 +73,9 @@ class Outcome(NamedTuple):
         return blobs.missing(self.files) if self.files else []
 
 
-def failed(error_class: str, message: str, *, status: str = ERROR) -> Outcome:
+def failed(error_class: str, message: str) -> Outcome:
     """The outcome of an attempt that did not end by itself."""
-    return Outcome(status, error_class=error_class, message=message)
+    return Outcome(ERROR, error_class=error_class, message=message)
 
 
 def outcome_of(found: RunOutput, directory: Path, redactor: Redactor) -> Outcome:
@@ -101,10 +105,18 @@ def outcome_of(found: RunOutput, directory: Path, redactor: Redactor) -> Outcome
     )
 
 
-def outcome_of_error(error: Exception, redactor: Redactor) -> Outcome:
-    """What an agent raised."""
+def outcome_of_error(error: Exception, directory: Path, redactor: Redactor) -> Outcome:
+    """What an agent raised. `directory` is its own."""
     if isinstance(error, AgentError):
-        return failed(error.error_class, redactor.clean_text(str(error))[:_LONGEST])
+        files, _ = _files(error.found.log, directory, redactor)
+        return Outcome(
+            ERROR,
+            error_class=error.error_class,
+            message=redactor.clean_text(str(error))[:_LONGEST],
+            reported=Reported(nano_usd(error.found.cost_usd), _usage(error.found.tokens)),
+            tokens=_tokens(error.found.tokens),
+            files=files,
+        )
     told = "".join(traceback.format_exception(type(error), error, _theirs(error.__traceback__)))
     return Outcome(
         ERROR,

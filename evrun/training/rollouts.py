@@ -25,16 +25,17 @@ from ..effects.clock import CallIds, monotonic
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor
 from ..journal import Journal
-from ..rates import Price
 from .agent_context import Given, NoCalls
 from .agents import TrainingAgent
 from .blobs import Blobs, fitting
 from .config import TrainingConfig
+from .judge_llm import JudgeModel, ask_judge
 from .judges import TrainingJudge, Verdict
 from .outcomes import OK, TIMEOUT, Outcome, as_json, failed, outcome_of, outcome_of_error
 from .own_spending import Held, OwnSpending
 
 EVALUATION = "evaluation"
+NO_JUDGE_MODEL = "no model is configured for the judge: give judge.params.model, or model"
 _LONGEST_FEEDBACK = 20_000
 
 
@@ -54,14 +55,6 @@ class Job(NamedTuple):
 
 Conclude = Callable[[Job, int, float | None, str | None, bytes | None, str | None, int], Event]
 """Makes the event that ends a job: (job, attempt, score, feedback, extra as JSON, error, wall_ms)."""
-
-
-class JudgeModel(NamedTuple):
-    """Where a judge that is a model is asked."""
-
-    services: Services
-    settings: Settings
-    price_of: Callable[[str], Price | None]
 
 
 def rollout_ended(rollout: Rollout | None, retries: int) -> bool:
@@ -213,7 +206,7 @@ class RolloutRunner:
         try:
             found = await self._agent.run(calls, given)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is this attempt's end and not the run's)
-            return outcome_of_error(error, self._redactor)
+            return outcome_of_error(error, calls.directory, self._redactor)
         if found.log is None:
             return outcome_of(found, calls.directory, self._redactor)
         return await to_thread.run_sync(outcome_of, found, calls.directory, self._redactor)
@@ -238,7 +231,9 @@ class RolloutRunner:
             return failed(calls.stop.unsendable.error_class, calls.stop.reason)
         if not well and calls.left_s <= 0:
             limit = f"{self._settings.prompt_timeout:g} s (agent.timeout_min)"
-            return failed(TIMEOUT, f"the agent was not done within {limit}", status=TIMEOUT)
+            known = outcome or failed(TIMEOUT, "")
+            why = f"the agent was not done within {limit}"
+            return known._replace(status=TIMEOUT, error_class=TIMEOUT, message=why, traceback=None)
         if outcome is None:
             why = "" if calls.stop is None else f": {calls.stop.reason}"
             return failed("stopped", f"the agent went on without an answer{why}")
@@ -259,15 +254,15 @@ class RolloutRunner:
             await self._journal.record(*events)
             return
         if self._judge.is_quick:
-            events.append(await self._judgement(job, finished, conclude))
-            await self._journal.record(*events)
+            await self._journal.record(*events, *await self._judgement(job, finished, conclude))
         else:
             behind = self._journal.record(*events)
             if self._judge.asks_model:
                 await behind
             judged = await self._judgement(job, finished, conclude)
             await behind
-            await self._journal.record(judged)
+            if judged:
+                await self._journal.record(*judged)
         shutil.rmtree(self._directory(job.unit, held.attempt), ignore_errors=True)
 
     def _is_last(self, job: Job, outcome: Outcome) -> bool:
@@ -280,16 +275,30 @@ class RolloutRunner:
         """Have an attempt judged that ended before, perhaps in an earlier session."""
         finished = self._blobs.event(rollout.finished)
         assert isinstance(finished, RolloutFinished)
-        await self._journal.record(await self._judgement(job, finished, conclude))
+        judged = await self._judgement(job, finished, conclude)
+        if judged:
+            await self._journal.record(*judged)
 
-    async def _judgement(self, job: Job, finished: RolloutFinished, conclude: Conclude) -> Event:
-        """What the judge says of the output as it is recorded."""
+    async def _judgement(self, job: Job, finished: RolloutFinished, conclude: Conclude) -> tuple[Event, ...]:
+        """What the judge says of the output as it is recorded; nothing where the run is ending first."""
         output = None if finished.output is None else msgspec.json.decode(finished.output)
         began = monotonic()
-        verdict = self._clean(await self._judge.judge(job.task, output))
+        said = await self._asked(job, finished.attempt, output)
+        if said is None:
+            return ()
+        verdict = self._clean(said)
         wall_ms = round((monotonic() - began) * 1000)
         extra = None if verdict.extra is None else as_json(verdict.extra, self._redactor)
-        return conclude(job, finished.attempt, verdict.score, verdict.feedback, extra, verdict.error, wall_ms)
+        return (
+            conclude(job, finished.attempt, verdict.score, verdict.feedback, extra, verdict.error, wall_ms),
+        )
+
+    async def _asked(self, job: Job, attempt: int, output: Any) -> Verdict | None:
+        if not self._judge.asks_model:
+            return await self._judge.judge(job.task, output)
+        if self._judge_model is None:
+            return Verdict(None, error=NO_JUDGE_MODEL)
+        return await ask_judge(self._judge_model, self._judge.rubric, job.unit, attempt, job.task, output)
 
     def _clean(self, verdict: Verdict) -> Verdict:
         feedback, error = verdict.feedback, verdict.error

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from contextlib import asynccontextmanager, contextmanager
 
 import anyio
@@ -44,9 +46,11 @@ from evrun.training.config import (
     TrainerConfig,
     TrainingConfig,
 )
+from evrun.training.judge_llm import JudgeModel
 from evrun.training.judges import load_judge
-from evrun.training.rollouts import Job, JudgeModel, RolloutRunner
+from evrun.training.rollouts import Job, RolloutRunner
 from projections import RunState, recorded, rollout_unit
+from tests.runs import ROOT, environment
 
 PRICE = "m=1000,1000"
 """A thousandth of a dollar for each token."""
@@ -237,3 +241,17 @@ def written(directory, text, name="agent.py"):
 def output_of(finished):
     """An output as it is recorded."""
     return json.loads(finished.output)
+
+
+def in_a_process(directory, tasks, names, **given):
+    """A session in a process of its own, which runs tasks one after the other; its exit code."""
+    code = (
+        "import anyio, pathlib\n"
+        "from tests.training.rolling import Stand, conclude\n"
+        "async def work():\n"
+        "    async with stand.runner() as runner:\n"
+        f"        for task in {names!r}: await runner.run(stand.job(task), conclude)\n"
+        f"stand = Stand(pathlib.Path({str(directory)!r}), {tasks!r}, **{given!r})\n"
+        "anyio.run(work)\n"
+    )
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=False).returncode

@@ -1,16 +1,13 @@
 """Rollouts: what is recorded of them, how they are tried again, and how they end."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from eventlog.events import BlobStored, RolloutFinished, RolloutJudged, RolloutStarted
 from evrun.errors import UsageFault
 from evrun.training.agents import load_agent
-from tests.runs import ROOT, environment
-from tests.training.rolling import Stand, configuration, output_of, written
+from tests.training.rolling import Stand, configuration, in_a_process, output_of, written
 
 ECHO = "async def run(task, adapter): return task['q']\n"
 TASKS = {"a": {"id": "a", "q": "x", "answer": "x"}, "b": {"id": "b", "q": "y", "answer": "z"}}
@@ -195,8 +192,7 @@ def test_a_session_after_a_kill_goes_on_with_what_is_open_alone(tmp_path):
         "    return task['q']\n"
     )
     agent = f"{written(tmp_path, text)}run"
-    killed = _in_a_process(tmp_path, agent, ["a", "b"])
-    assert killed == 9
+    assert in_a_process(tmp_path, TASKS, ["a", "b"], agent=agent) == 9
     stand = Stand(tmp_path, TASKS, agent=agent)
     stand.run()
     assert calls.read_text() == "abb"
@@ -205,14 +201,3 @@ def test_a_session_after_a_kill_goes_on_with_what_is_open_alone(tmp_path):
     ]  # fmt: skip
     assert [stand.rollout(task).score for task in TASKS] == [1.0, 0.0]
     assert stand.state.training.unexplained == 0
-
-
-def _in_a_process(directory, agent, tasks):
-    """Run tasks one after the other in a process of their own; its exit code."""
-    code = (
-        "import pathlib; from tests.training.rolling import Stand\n"
-        "from tests.training.test_rollouts import TASKS\n"
-        f"stand = Stand(pathlib.Path({str(directory)!r}), TASKS, agent={agent!r})\n"
-        f"for task in {tasks!r}: stand.run(task)\n"
-    )
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=False).returncode
