@@ -19,6 +19,7 @@ from .fire_flags import plain_switches
 
 COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
+    "check": "Look at everything that a training run needs, before it begins.",
     "train": "Train an adapter step by step, or go on with an unfinished run.",
     "eval": "Evaluate an adapter of a training run on held-out tasks.",
     "status": "Show how far a run is, also while it is going on.",

@@ -6,6 +6,10 @@ Nothing is imported before it is used: a learner's process, and users' code, nee
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .checking import Checkup as Checkup
+    from .checking import Finding as Finding
+    from .checking import check_training as check_training
+    from .checking import check_training_sync as check_training_sync
     from .config import TrainingConfig as TrainingConfig
     from .config_file import load_config as load_config
     from .trainer import newest_evaluation as newest_evaluation
@@ -15,7 +19,11 @@ if TYPE_CHECKING:
     from .trainer import run_training_sync as run_training_sync
 
 _HOMES = {
+    "Checkup": "checking",
+    "Finding": "checking",
     "TrainingConfig": "config",
+    "check_training": "checking",
+    "check_training_sync": "checking",
     "load_config": "config_file",
     "newest_evaluation": "trainer",
     "run_evaluation": "trainer",
@@ -25,7 +33,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "Checkup",
+    "Finding",
     "TrainingConfig",
+    "check_training",
+    "check_training_sync",
     "load_config",
     "newest_evaluation",
     "run_evaluation",

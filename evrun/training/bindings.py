@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from ..prices import Price
 from .backends import Backend, ad_hoc_backend, backend_of
 from .config import CHAT, TrainingConfig
 from .config_checks import LEARNERS, LLM_JUDGE
+from .params import ASKING, CHATTING, JUDGING, OWN, options
 
 PATIENCE_S = 3600.0
 """How long a rollout may take where nothing is said."""
@@ -28,23 +30,6 @@ OWN_CALLS = 250
 LEARNER_CALLS = 10_000
 LEARNER_CONNECTIONS = 8
 
-_ASKING: dict[str, type] = {
-    "max_tokens": int, "temperature": float, "top_p": float, "reasoning_effort": str, "extra_body": dict,
-    "request_timeout": float, "stream": bool,
-}  # fmt: skip
-_CHATTING: dict[str, type] = {
-    **_ASKING, "max_turns": int, "seed": int, "toolsets": list, "tools": list, "response_format": dict,
-    "tool_choice": str,
-}  # fmt: skip
-_OWN: dict[str, type] = {"max_turns": int, "max_tokens": int, "request_timeout": float}
-_WORDS = {
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    bool: "true or false",
-    list: "a list",
-    dict: "a map",
-}
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
@@ -93,12 +78,13 @@ def agent_binding(config: TrainingConfig, environment: Mapping[str, str]) -> Bin
     where = "agent.params.model" if isinstance(params.get("model"), str) else "model"
     backend = backend_of(ref, where, config.backends, environment)
     minutes = config.agent.timeout_min
+    asking = options("agent.params", params, CHATTING if chat else OWN, strict=chat)
     values = {
         "max_turns": 10 if chat else OWN_CALLS,
-        "toolsets": [],
+        "toolsets": [Path(file).stem for file in asking.get("tools", [])],
         "concurrency": config.agent.concurrency,
         "prompt_timeout": PATIENCE_S if minutes is None else 60 * minutes,
-        **_options("agent.params", params, _CHATTING if chat else _OWN, strict=chat),
+        **asking,
     }
     return _bound(config, "agent.params", backend, values, environment)
 
@@ -122,7 +108,7 @@ def judge_binding(config: TrainingConfig, environment: Mapping[str, str]) -> Bin
         "toolsets": [],
         "concurrency": config.agent.concurrency,
         "prompt_timeout": JUDGE_PATIENCE_S if minutes is None else 60 * minutes,
-        **_options("judge.params", params, {**_ASKING, "seed": int}, strict=True),
+        **options("judge.params", params, JUDGING, strict=True),
     }
     return _bound(config, "judge.params", backend, values, environment)
 
@@ -151,8 +137,8 @@ def learner_binding(config: TrainingConfig, environment: Mapping[str, str]) -> B
             return None
         where = "llm" if llm.get("model") else "model"
         backend = backend_of(ref, where, config.backends, environment)
-    options = _options("evolver.params", params, _ASKING if built_in else _OWN, strict=built_in)
-    extra = {**(llm.get("extra_body") or {}), **options.pop("extra_body", {})}
+    asking = options("evolver.params", params, ASKING if built_in else OWN, strict=built_in)
+    extra = {**(llm.get("extra_body") or {}), **asking.pop("extra_body", {})}
     given = {"max_tokens": llm["max_tokens"]} if llm.get("max_tokens") is not None else {}
     values = {
         "max_turns": LEARNER_CALLS,
@@ -161,7 +147,7 @@ def learner_binding(config: TrainingConfig, environment: Mapping[str, str]) -> B
         "request_timeout": LONG_REQUEST_S,
         "prompt_timeout": 60 * config.trainer.call_timeout_min,
         **given,
-        **options,
+        **asking,
         "extra_body": extra,
     }
     return _bound(config, "evolver.params" if built_in else "llm", backend, values, environment)
@@ -174,25 +160,6 @@ def _model(key: str, value: Any, *, strict: bool) -> str | None:
     if value is not None and strict:
         raise UsageFault(f"{key}: expected BACKEND/MODEL, found {value!r}")
     return None
-
-
-def _options(
-    where: str, params: Mapping[str, Any], kinds: Mapping[str, type], *, strict: bool
-) -> dict[str, Any]:
-    """The parameters that are options of a request; with `strict` they are evrun's own to understand."""
-    found: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        value = params.get(name)
-        if value is None:
-            continue
-        fits = isinstance(value, (int, float) if kind is float else kind) and (
-            kind is bool or not isinstance(value, bool)
-        )
-        if not fits and strict:
-            raise UsageFault(f"{where}.{name}: expected {_WORDS[kind]}, found {value!r}")
-        if fits:
-            found[name] = value
-    return found
 
 
 def _bound(

@@ -12,11 +12,11 @@ from ..batch.settings import UNKNOWN_PRICE
 from ..errors import UsageFault
 from .backends import check_backends, check_llm, checked_price
 from .config import CHAT, BoundConfig, TrainingConfig
+from .params import CHAT_ALONE, CHATTING, JUDGES, check_learner
+from .params import check_names as check_params
 
 RESUME_MODES = ("auto", "disable")
 LLM_JUDGE = "llm"
-JUDGES = ("exact", "contains", "regex", "json-equal", "numeric", LLM_JUDGE)
-"""The built-in judges."""
 LEARNERS = ("reflect", "gepa")
 """The built-in learners."""
 ROLES = ("rollout", "judge", "learner", "evaluation")
@@ -47,6 +47,9 @@ def check_config(config: TrainingConfig) -> None:
     _check_places(config)
     _check_parts(config)
     _check_caps(config)
+    if config.agent.name == CHAT:
+        check_params("agent.params", config.agent.params, {*CHAT_ALONE, *CHATTING})
+    check_learner(config.evolver.name, config.evolver.params)
     for price in config.prices:
         checked_price(price, "prices")
     check_backends(config.backends)
@@ -95,7 +98,8 @@ def _check_names(config: TrainingConfig) -> None:
     if name in _TAKEN:
         raise UsageFault(f"trainer.run_name: {name!r} is a name of the tree's own", "choose another one")
     if config.judge.path is None:
-        _check_choice("judge.name", config.judge.name, JUDGES)
+        _check_choice("judge.name", config.judge.name, tuple(JUDGES))
+        check_params("judge.params", config.judge.params, JUDGES[config.judge.name])
     elif not config.judge.name.isidentifier():
         raise UsageFault(f"judge.name: {config.judge.name!r} is no name of a function")
 

@@ -8,6 +8,7 @@ import msgspec
 
 from ..batch.agent_setting import COMMAND
 from ..errors import UsageFault
+from .backends_file import borrow_backends
 from .config import CHAT, TrainingConfig
 from .config_checks import LEARNERS, check_config
 from .config_elsewhere import check_names, drop_foreign, evolver_of_directory
@@ -26,6 +27,7 @@ __all__ = [
     "shaping_changes",
 ]
 
+RUBRIC_FILE = "rubric_file"
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 80
 
@@ -50,6 +52,7 @@ def load_config(path: Path, overrides: list[str]) -> TrainingConfig:
     _fill(tree.values)
     values = checked_values(tree.values, tree.words)
     _resolve(values, Paths(path.absolute().parent))
+    borrow_backends(values)
     config = msgspec.convert(values, TrainingConfig)
     check_config(config)
     return config
@@ -81,6 +84,7 @@ def _resolve(values: dict[str, Any], paths: Paths) -> None:
         if section.get(key) is not None:
             section[key] = paths.plain(f"{prefix}{key}", section[key])
     agent, evolver = values.get("agent", {}), values["evolver"]
+    _resolve_params(agent, judge, paths)
     check_names(agent.get("name", CHAT), evolver["name"], values["template"])
     for key, part in (("agent.name", agent), ("evolver.name", evolver)):
         if "name" in part:
@@ -95,6 +99,17 @@ def _resolve(values: dict[str, Any], paths: Paths) -> None:
     trainer["run_name"] = trainer["run_name"] or _run_name(evolver["name"], template)
     tree = trainer["tree_dir"] or str(Path(trainer["output_dir"], "trees", template))
     trainer["tree_dir"] = paths.plain("trainer.tree_dir", tree)
+
+
+def _resolve_params(agent: dict[str, Any], judge: dict[str, Any], paths: Paths) -> None:
+    """Files that parameters of built-in parts name."""
+    params = judge.get("params", {})
+    if judge.get("path") is None and isinstance(params.get(RUBRIC_FILE), str):
+        params[RUBRIC_FILE] = paths.plain(f"judge.params.{RUBRIC_FILE}", params[RUBRIC_FILE])
+    tools = agent.get("params", {}).get("tools")
+    if agent.get("name", CHAT) == CHAT and isinstance(tools, list):
+        key = "agent.params.tools"
+        agent["params"]["tools"] = [paths.plain(key, one) if isinstance(one, str) else one for one in tools]
 
 
 def _take_directory(evolver: dict[str, Any], paths: Paths, *, has_val: bool) -> None:

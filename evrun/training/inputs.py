@@ -39,6 +39,9 @@ def input_digests(config: TrainingConfig, template_files: Files) -> list[InputDi
     found += _of_code("agent.name", config.agent.name, (CHAT,))
     if config.judge.path is not None:
         found += _of_modules("judge.path", Path(config.judge.path))
+    rubric = config.judge.params.get("rubric_file")
+    if config.judge.path is None and isinstance(rubric, str):
+        found.append(_of_file("judge.params.rubric_file", rubric))
     return found + _of_code("evolver.name", config.evolver.name, LEARNERS)
 
 

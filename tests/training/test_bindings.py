@@ -131,9 +131,7 @@ def test_an_endpoint_may_stand_in_llm_itself(tmp_path):
 
 def test_parameters_are_options_of_requests(tmp_path):
     """What a chat may say of its requests; timeouts and concurrency come from the part's own keys."""
-    params = (
-        "agent.params={max_turns: 3, max_tokens: 50, temperature: 0, seed: 4, reasoning_effort: low, x: y}"
-    )
+    params = "agent.params={max_turns: 3, max_tokens: 50, temperature: 0, seed: 4, reasoning_effort: low}"
     config = config_in(
         tmp_path, MINE, "model=mine/m", "agent=chat", params, "agent.timeout_min=2", "agent.concurrency=7",
         "trainer.call_timeout_min=3",
@@ -177,3 +175,44 @@ def test_what_a_binding_cannot_be_is_refused_by_its_key(tmp_path, override, said
     with pytest.raises(UsageFault, match=said) as caught:
         bindings_of(config_in(tmp_path, MINE, "agent=chat", "model=mine/m", override), {})
     assert "--" not in f"{caught.value}{caught.value.hint}"
+
+
+def test_parameters_of_built_in_parts_are_known_by_name(tmp_path):
+    """A misspelt one is refused with the nearest, another type with what is expected; files are found."""
+    (tmp_path / "tool.py").write_text("")
+    for overrides, said in (
+        (("agent=chat", "agent.params.temprature=1"), "unknown key agent.params.temprature"),
+        (("judge=numeric", "judge.params.tollerance=1"), "unknown key judge.params.tollerance"),
+        (("judge=llm", "judge.params.rubrik=x"), "unknown key judge.params.rubrik"),
+        (("evolver=reflect", "evolver.params.exmples=1"), "unknown key evolver.params.exmples"),
+        (("evolver=gepa", "evolver.params.seed=x"), "evolver.params.seed: Expected `int`"),
+        (("agent=chat", "agent.params.tools=[1]"), "agent.params.tools: expected a list of texts"),
+    ):
+        with pytest.raises(UsageFault, match=said):
+            bindings_of(config_in(tmp_path, MINE, "model=mine/m", *overrides), {})
+    config = config_in(
+        tmp_path, MINE, "model=mine/m", "agent=chat", "agent.params.tools=[tool.py]", "judge=llm",
+        "judge.params.rubric_file=r.md",
+    )  # fmt: skip
+    assert agent_binding(config, {}).settings.tools == [str(tmp_path / "tool.py")]
+    assert agent_binding(config, {}).settings.toolsets == ["tool"]
+    assert config.judge.params["rubric_file"] == str(tmp_path / "r.md")
+
+
+def test_a_backend_that_the_file_does_not_have_is_taken_from_the_persons_own(tmp_path, monkeypatch):
+    """The file that HA_BACKENDS names, else the one in the home directory; only what is asked for."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = tmp_path / ".config/hermit/backends.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(
+        "lab: {from: base, extra_body: {a: 1}}\nbase: {base_url: 'http://127.0.0.1:4/v1'}\nx: {}\n"
+    )
+    config = config_in(tmp_path, "model=lab/m")
+    assert sorted(config.backends) == ["base", "lab"]
+    assert agent_binding(config, {}).settings.base_url == "http://127.0.0.1:4/v1"
+    mine = config_in(tmp_path, "model=lab/m", "backends={lab: {base_url: 'http://127.0.0.1:5/v1'}}")
+    assert agent_binding(mine, {}).settings.base_url == "http://127.0.0.1:5/v1"
+    monkeypatch.setenv("HA_BACKENDS", str(tmp_path / "nowhere.yaml"))
+    assert config_in(tmp_path).backends == {}
+    with pytest.raises(UsageFault, match=r"HA_BACKENDS=.*nowhere\.yaml: No such file"):
+        config_in(tmp_path, "model=lab/m")
