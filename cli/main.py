@@ -22,6 +22,8 @@ COMMANDS = {
     "check": "Look at everything that a training run needs, before it begins.",
     "train": "Train an adapter step by step, or go on with an unfinished run.",
     "eval": "Evaluate an adapter of a training run on held-out tasks.",
+    "diff": "Show what differs between two versions of an adapter.",
+    "deploy": "Make a workspace for a coding agent of an adapter.",
     "status": "Show how far a run is, also while it is going on.",
     "stop": "End the process that works on a run; everything is kept.",
     "list": "List the runs of a directory, each with how it stands.",

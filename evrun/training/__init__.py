@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .checking import check_training_sync as check_training_sync
     from .config import TrainingConfig as TrainingConfig
     from .config_file import load_config as load_config
+    from .deploying import HOSTS as HOSTS
+    from .deploying import deploy as deploy
+    from .diffing import compare_versions as compare_versions
     from .trainer import newest_evaluation as newest_evaluation
     from .trainer import run_evaluation as run_evaluation
     from .trainer import run_evaluation_sync as run_evaluation_sync
@@ -19,11 +22,18 @@ if TYPE_CHECKING:
     from .trainer import run_training_sync as run_training_sync
 
 _HOMES = {
+<<<<<<< Updated upstream
     "Checkup": "checking",
     "Finding": "checking",
     "TrainingConfig": "config",
     "check_training": "checking",
     "check_training_sync": "checking",
+=======
+    "HOSTS": "deploying",
+    "TrainingConfig": "config",
+    "compare_versions": "diffing",
+    "deploy": "deploying",
+>>>>>>> Stashed changes
     "load_config": "config_file",
     "newest_evaluation": "trainer",
     "run_evaluation": "trainer",
@@ -33,11 +43,18 @@ _HOMES = {
 }
 
 __all__ = [
+<<<<<<< Updated upstream
     "Checkup",
     "Finding",
     "TrainingConfig",
     "check_training",
     "check_training_sync",
+=======
+    "HOSTS",
+    "TrainingConfig",
+    "compare_versions",
+    "deploy",
+>>>>>>> Stashed changes
     "load_config",
     "newest_evaluation",
     "run_evaluation",

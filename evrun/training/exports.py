@@ -4,7 +4,7 @@ import ast
 from typing import Any, Final, NamedTuple
 
 from .blobs import Content, Files
-from .manifest import CONTEXT, Exports, ToolExport, front_matter
+from .manifest import CONTEXT, Exports, ToolExport, front_matter, without_front_matter
 
 SKILL: Final = "SKILL.md"
 NEEDED: Final = ("name", "description")
@@ -31,6 +31,11 @@ class Role(NamedTuple):
     name: str
     description: str
     content: Content
+
+    @property
+    def body(self) -> str:
+        """What it is told: the file without its front matter."""
+        return without_front_matter(self.content.data)
 
 
 class Exported(NamedTuple):

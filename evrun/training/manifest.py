@@ -186,6 +186,16 @@ def front_matter(data: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def without_front_matter(data: bytes) -> str:
+    """The text of a Markdown file that follows its front matter; all of it where it has none."""
+    text = data.decode("utf-8-sig", "replace")
+    if front_matter(data) is None:
+        return text
+    lines = text.splitlines(keepends=True)
+    end = next(place for place, line in enumerate(lines[1:], 1) if line.rstrip() == "---")
+    return "".join(lines[end + 1 :]).lstrip("\n")
+
+
 def _loaded(text: str) -> Any:
     """Plain values; no aliases, with which a small text could stand for a huge one, and no abyss.
 
