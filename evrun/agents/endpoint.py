@@ -27,7 +27,7 @@ from .endpoint_models import model_reply
 from .endpoint_programs import environment_for
 from .endpoint_responses import responses_stream
 
-__all__ = ["Asked", "Handler", "RecordingEndpoint", "Reply", "environment_for"]
+__all__ = ["Asked", "Handler", "RecordingEndpoint", "Reply", "environment_for", "new_token"]
 
 LARGEST_BODY = 64 * 1024 * 1024
 _HOST = "127.0.0.1"
@@ -48,6 +48,11 @@ _NOT_OURS = frozenset(
 )
 _NO_TOKEN = error_reply(401, "This token is not valid here (any more).", "invalid_api_key")
 _DISMISSED = error_reply(401, "The attempt that this token was for has ended.", "invalid_api_key")
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return f"sk-evrun-{random_bytes(24).hex()}"
 
 
 class RecordingEndpoint:
@@ -84,9 +89,9 @@ class RecordingEndpoint:
         finally:
             await self._runner.cleanup()
 
-    def admit(self, handler: Handler) -> str:
-        """A fresh token; what is asked with it goes to `handler`, until it is dismissed."""
-        token = f"sk-evrun-{random_bytes(24).hex()}"
+    def admit(self, handler: Handler, token: str | None = None) -> str:
+        """A fresh token, or a given one again: what is asked with it goes to `handler` until it is dismissed."""
+        token = token or new_token()
         self._admitted[token] = OpenAttempt(handler)
         return token
 

@@ -103,7 +103,7 @@ def _called(
     learner: Any, file: str | None, order: dict[str, Any], cancel: threading.Event, early: IO[bytes]
 ) -> bytes:
     context = context_of(order, cancel)
-    with _logging(context.workspace.output / LOG_FILE, early), _environment(order["environment"]):
+    with _logging(context.workspace.output / LOG_FILE, early):
         try:
             given = getattr(learner, order["call"])(context)
             if inspect.isawaitable(given):
@@ -151,21 +151,6 @@ def _print_to(descriptor: int) -> None:
             stream.flush()
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-
-
-@contextmanager
-def _environment(given: dict[str, str]) -> Iterator[None]:
-    """The variables of this call: where its models are asked, with its token."""
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _made(name: str) -> tuple[Any, str | None]:

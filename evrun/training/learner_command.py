@@ -29,7 +29,6 @@ RESULT_FILE = "step_result.json"
 CONTEXT_FILE = "context.json"
 LARGEST_RESULT = 64 << 20
 _OUR_PARAMS = ("calls", "env")
-_NOT_TOLD = ("tools", "environment")
 LATER_S = 10.0
 _SHOWN = 1000
 
@@ -134,8 +133,9 @@ class _Program:
         )
 
     def _context(self, given: Given) -> dict[str, Any]:
-        order = order_of(self._call, given, self._place)
-        told = {name: value for name, value in order.items() if name not in _NOT_TOLD}
+        told = {
+            name: value for name, value in order_of(self._call, given, self._place).items() if name != "tools"
+        }
         params = {name: value for name, value in self._call.params.items() if name not in _OUR_PARAMS}
         return {**told, "params": params, "timeout_s": self._call.timeout_s}
 

@@ -21,7 +21,7 @@ from aiohttp import web
 from eventlog.errors import AppendError
 
 from ..agents import AgentCalls
-from ..agents.endpoint import RecordingEndpoint, environment_for
+from ..agents.endpoint import RecordingEndpoint, environment_for, new_token
 from ..effects import random_bytes
 from ..errors import EvrunError
 from .authoring import ToolError
@@ -92,7 +92,11 @@ class Given(NamedTuple):
 
 
 class Doors:
-    """The two endpoints, opened when they are first needed; `models` as `RecordingEndpoint` lists them."""
+    """The two endpoints; `models` are what a learner's own client can ask, none where there is no model.
+
+    The token for models is the same in all calls, so that a client that was made once can be kept; it is good
+    while a call is going on.
+    """
 
     def __init__(self, models: list[str]) -> None:
         self._models = models
@@ -100,37 +104,10 @@ class Doors:
         self._runner: web.AppRunner | None = None
         self._url = ""
         self._recording: RecordingEndpoint | None = None
+        self._token = new_token()
 
-    @asynccontextmanager
-    async def admitted(self, tools: LearnerTools, ask: AgentCalls | None) -> AsyncIterator[Given]:
-        """Let a learner in, for one call."""
-        await self._open(with_models=ask is not None)
-        token, desk = random_bytes(24).hex(), Desk(tools)
-        self._desks[token] = desk
-        key, environment = None, {}
-        if ask is not None and self._recording is not None:
-            key = self._recording.admit(ask.ask)
-            environment = environment_for(
-                self._recording, key, (self._models or [ask.brief.settings.model])[0]
-            )
-        try:
-            yield Given(desk, f"{self._url}/{token}", environment)
-        finally:
-            with anyio.CancelScope(shield=True):
-                del self._desks[token]
-                await desk.close()
-                if key is not None and self._recording is not None:
-                    await self._recording.dismiss(key)
-
-    async def close(self) -> None:
-        """Close the ports."""
-        if self._recording is not None:
-            await self._recording.__aexit__(None, None, None)
-        if self._runner is not None:
-            await self._runner.cleanup()
-        self._recording, self._runner = None, None
-
-    async def _open(self, *, with_models: bool) -> None:
+    async def open(self) -> dict[str, str]:
+        """Open the ports, if they are not; the variables by which a learner's own client finds its model."""
         if self._runner is None:
             application = web.Application(client_max_size=LARGEST_BODY)
             application.router.add_get("/{token}/tools", self._list)
@@ -142,8 +119,36 @@ class Doors:
             self._runner = runner
             await web.TCPSite(runner, _HOST, 0).start()
             self._url = f"http://{_HOST}:{runner.addresses[0][1]}"
-        if with_models and self._recording is None:
+        if not self._models:
+            return {}
+        if self._recording is None:
             self._recording = await RecordingEndpoint(self._models, _unheard).__aenter__()
+        return environment_for(self._recording, self._token, self._models[0])
+
+    @asynccontextmanager
+    async def admitted(self, tools: LearnerTools, ask: AgentCalls | None) -> AsyncIterator[Given]:
+        """Let a learner in, for one call."""
+        environment = await self.open()
+        token, desk = random_bytes(24).hex(), Desk(tools)
+        self._desks[token] = desk
+        if ask is not None and self._recording is not None:
+            self._recording.admit(ask.ask, self._token)
+        try:
+            yield Given(desk, f"{self._url}/{token}", environment)
+        finally:
+            with anyio.CancelScope(shield=True):
+                del self._desks[token]
+                await desk.close()
+                if self._recording is not None:
+                    await self._recording.dismiss(self._token)
+
+    async def close(self) -> None:
+        """Close the ports."""
+        if self._recording is not None:
+            await self._recording.__aexit__(None, None, None)
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._recording, self._runner = None, None
 
     def _desk(self, request: web.Request) -> Desk:
         desk = self._desks.get(request.match_info["token"])

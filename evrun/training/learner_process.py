@@ -52,7 +52,13 @@ class PythonLearner(Learner):
 
     async def call(self, call: LearnerCall, tools: LearnerTools, ask: AgentCalls | None) -> Returned:
         """Call a method, in the process that is there or in a new one."""
-        child = self._child or await self._started()
+        if self._child is not None and self._child.has_ended:
+            await self.end()
+        try:
+            child = self._child or await self._started()
+        except UsageFault as fault:
+            # It could be used when the run began.
+            return failed(str(fault), call.workspace.output, self._place.redactor)
         return await self._calling.call(call, tools, ask, _Call(self, child, call, self._place))
 
     def kill(self) -> None:
@@ -75,7 +81,7 @@ class PythonLearner(Learner):
                 await anyio.to_thread.run_sync(kill_orphans, self._marker)
 
     async def _started(self) -> "Child":
-        environment = {**os.environ, MARKER_VARIABLE: self._marker}
+        environment = {**os.environ, **await self._doors.open(), MARKER_VARIABLE: self._marker}
         self._child = await Child.start([sys.executable, "-u", "-B", "-m", _MODULE, self._name], environment)
         try:
             with anyio.fail_after(LOAD_TIMEOUT_S):
@@ -149,6 +155,11 @@ class Child:
                 umask=0o077,
             )
         )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone."""
+        return self._process.returncode is not None
 
     async def tell(self, value: dict[str, Any]) -> None:
         """Send it a line.
@@ -226,7 +237,6 @@ def order_of(call: LearnerCall, given: Given, place: Place) -> dict[str, Any]:
         "session": call.session,
         "tools": given.desk.describe(),
         "tool_url": given.tool_url,
-        "environment": given.environment,
         "base": str(place.base),
     }
 

@@ -150,6 +150,25 @@ def step(self, ctx):
     run(main)
 
 
+def test_a_process_that_died_between_calls_is_another_one_in_the_next(tmp_path):
+    """Nothing is lost but attributes; a file that cannot be loaded now fails the call, and not the run."""
+
+    async def main():
+        async with python(tmp_path, COUNTING) as made:
+            assert (await made.call()).summary.startswith("1 ")
+            made.learner.kill()
+            await anyio.sleep(0.5)
+            assert (await made.call()).summary.startswith("1 ")
+            (tmp_path / "mine.py").write_text("x = 1 +")
+            made.learner.kill()
+            await anyio.sleep(0.5)
+            broken = await made.call()
+            assert (broken.status, broken.in_order) == ("failed", False)
+            assert "line 1: SyntaxError" in broken.error
+
+    run(main)
+
+
 def test_a_log_without_end_is_kept_at_both_ends(tmp_path):
     """What lies between is counted."""
     body = "def step(self, ctx):\n    print('begin' + 'x' * 3_000_000 + 'end')\n    return StepResult()"

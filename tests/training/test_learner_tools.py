@@ -172,13 +172,17 @@ def test_a_model_that_is_not_asked_because_the_run_is_ending_leaves_the_call_ope
 
 
 OWN_CLIENT = """
-def step(self, ctx):
+def __init__(self):
+    self.address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    key = os.environ["OPENAI_API_KEY"]
+    self.headers = {"content-type": "application/json", "authorization": "Bearer " + key}
+def ask(self, text):
     import json, urllib.request
-    body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": "own"}]}
-    headers = {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
-    address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-    said = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+    body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": text}]}
+    request = urllib.request.Request(self.address, json.dumps(body).encode(), self.headers)
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+def step(self, ctx):
+    said = self.ask("own")
     asked = ctx.tools["llm"](messages=[{"role": "user", "content": "tool"}])["content"]
     if "fail" in ctx.params:
         raise ValueError("after it was paid")
@@ -187,19 +191,21 @@ def step(self, ctx):
 
 
 def test_a_learner_s_own_client_goes_through_evrun(tmp_path):
-    """Both ways of asking are recorded, and fed to the learner when it runs again after it failed."""
+    """Made once, before any call; recorded, and fed to the learner when it runs again after it failed."""
 
-    async def once(endpoint, **params):
-        async with (
-            session(tmp_path, endpoint.base_url) as asking,
-            learners.python(tmp_path, OWN_CLIENT) as made,
-        ):
-            return await made.call(ask=asking.ask, tools=asking.tools(), **params)
+    async def main(endpoint):
+        async with learners.python(tmp_path, OWN_CLIENT) as made:
+            async with session(tmp_path, endpoint.base_url) as asking:
+                failed = await made.call(ask=asking.ask, tools=asking.tools(), fail=1)
+                assert "after it was paid" in failed.error
+            async with session(tmp_path, endpoint.base_url) as asking:
+                done = await made.call(ask=asking.ask, tools=asking.tools())
+                assert (done.summary, done.diverged) == ("Answer to own Answer to tool", False)
+            late = await made.call()
+            assert "HTTP Error 401" in late.error, "its token is good while a call with a model is going on"
 
     with running_endpoint() as endpoint:
-        assert not run(once, endpoint, fail=1).in_order
-        done = run(once, endpoint)
-        assert (done.summary, done.diverged) == ("Answer to own Answer to tool", False)
+        run(main, endpoint)
         assert endpoint.totals()["billed"] == 2
 
 
