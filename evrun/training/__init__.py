@@ -22,18 +22,14 @@ if TYPE_CHECKING:
     from .trainer import run_training_sync as run_training_sync
 
 _HOMES = {
-<<<<<<< Updated upstream
     "Checkup": "checking",
     "Finding": "checking",
+    "HOSTS": "deploying",
     "TrainingConfig": "config",
     "check_training": "checking",
     "check_training_sync": "checking",
-=======
-    "HOSTS": "deploying",
-    "TrainingConfig": "config",
     "compare_versions": "diffing",
     "deploy": "deploying",
->>>>>>> Stashed changes
     "load_config": "config_file",
     "newest_evaluation": "trainer",
     "run_evaluation": "trainer",
@@ -43,18 +39,14 @@ _HOMES = {
 }
 
 __all__ = [
-<<<<<<< Updated upstream
+    "HOSTS",
     "Checkup",
     "Finding",
     "TrainingConfig",
     "check_training",
     "check_training_sync",
-=======
-    "HOSTS",
-    "TrainingConfig",
     "compare_versions",
     "deploy",
->>>>>>> Stashed changes
     "load_config",
     "newest_evaluation",
     "run_evaluation",
