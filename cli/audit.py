@@ -11,7 +11,7 @@ from evrun.errors import UsageFault
 from projections import RunState, audit_report, fold_log, worked_on
 
 from . import output
-from .audit_tables import GROUPS, MOST_PROMPTS, PROMPT, as_csv, show
+from .audit_tables import GROUPS, MOST_PROMPTS, PROMPT, STEP, as_csv, show
 from .errors import FAILED
 from .output import JsonFlag
 from .points import sequence_of
@@ -19,12 +19,14 @@ from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
 
 By = Annotated[
     str | None,
-    Option(metavar="GROUP", help=f"One grouping: {', '.join(GROUPS)}.  [all but prompt]"),
+    Option(metavar="GROUP", help=f"One grouping: {', '.join(GROUPS)}.  [all but prompt and step]"),
 ]
 Top = Annotated[
     int | None,
     Option(
-        metavar="N", min=1, help="The N dearest prompts, and the N calls in doubt with the largest bounds."
+        metavar="N",
+        min=1,
+        help="The N dearest prompts or steps, and the N calls in doubt with the largest bounds.",
     ),
 ]
 At = Annotated[str | None, Option("--at", metavar="SEQUENCE|TIME", help="As it was then.")]
@@ -61,9 +63,14 @@ def audit_command(
         state, live = settle_calls(directory, amounts, note or "", output.note), False
     else:
         state, live = _read(directory, at)
-    if by == PROMPT and top is None and not (csv or json):
+    if by in {PROMPT, STEP} and top is None and not (csv or json):
         top = MOST_PROMPTS
-    report = _report(state, directory, live=live, prompts=by == PROMPT, top=top)
+    if by in {PROMPT, STEP} and state.is_training != (by == STEP):
+        raise UsageFault(
+            f"--by {by}: this is a {'training' if state.is_training else 'batch'} run",
+            f"give --by {STEP if state.is_training else PROMPT}",
+        )
+    report = _report(state, directory, live=live, prompts=by in {PROMPT, STEP}, top=top)
     if json:
         output.as_json(report)
     elif csv:
@@ -104,4 +111,5 @@ def _report(
     state: RunState, directory: Path, *, live: bool, prompts: bool, top: int | None
 ) -> dict[str, Any]:
     name = state.batch.run or directory.resolve().name
-    return audit_report(state.ledger, state.batch, run=name, live=live, prompts=prompts, top=top)
+    training = state.training if state.is_training else None
+    return audit_report(state.ledger, state.batch, training, run=name, live=live, prompts=prompts, top=top)

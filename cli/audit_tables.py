@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from . import output
 
 PROMPT = "prompt"
+STEP = "step"
 MOST_PROMPTS = 20
 """So many prompts are shown to people who did not say how many."""
 
@@ -34,6 +35,16 @@ GROUPS = {
             "prompt_index": "index",
             "outcome": "outcome",
             "attempts": "attempts",
+            **_SETTLED,
+            "superseded_usd": "of it superseded",
+            **_OPEN,
+        },
+    ),
+    STEP: Group(
+        "by_step",
+        {
+            "unit": "part",
+            "outcome": "outcome",
             **_SETTLED,
             "superseded_usd": "of it superseded",
             **_OPEN,
@@ -103,8 +114,7 @@ def _cell(value: object) -> object:
 
 
 def _limits(caps: dict[str, Any]) -> str:
-    units = {"usd": "USD", "prompt_usd": "USD a prompt", "hours": "seconds"}
-    return ", ".join(f"{limit} {units.get(cap, cap)}" for cap, limit in caps.items()) or "none"
+    return ", ".join(f"{limit} {_LIMITS.get(cap) or _part(cap)}" for cap, limit in caps.items()) or "none"
 
 
 def totals(report: dict[str, Any]) -> list[tuple[str, object]]:
@@ -129,12 +139,28 @@ _CAPS = {
     "calls": "cap on calls",
     "hours": "cap on hours",
     "prompt_usd": "cap per prompt",
+    "step_usd": "cap per step",
+    "finalize_reserve_usd": "for the end",
 }
+_LIMITS = {
+    "usd": "USD",
+    "prompt_usd": "USD a prompt",
+    "hours": "seconds",
+    "step_usd": "USD a step",
+    "finalize_reserve_usd": "USD for the end",
+}
+
+
+def _part(cap: str) -> str:
+    """A cap that has no name of its own: one on a role of a training run."""
+    return f"the {cap.removeprefix('role_usd.')}" if cap.startswith("role_usd.") else cap
 
 
 def _caps(report: dict[str, Any]) -> list[tuple[str, object]]:
     """A line for every cap in force, and one for the cap that the newest session met."""
-    lines: list[tuple[str, object]] = [(_CAPS[cap["cap"]], cap["says"]) for cap in report["caps"]]
+    lines: list[tuple[str, object]] = [
+        (_CAPS.get(cap["cap"]) or f"cap for {_part(cap['cap'])}", cap["says"]) for cap in report["caps"]
+    ]
     met = report["exhausted"]
     if met is not None and met["cap"] == "hours":
         lines.append(("paused at", "the end of the time that was given"))

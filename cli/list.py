@@ -7,7 +7,16 @@ from eventlog.errors import EventLogError
 from eventlog.events import RunStarted, decode_event
 from eventlog.storage import LogReader, lock_holder
 from evrun.errors import UsageFault
-from projections import Summary, fold_log, overview, recorded, summary_of, summary_of_views, unreadable
+from projections import (
+    TRAINING,
+    Summary,
+    fold_log,
+    overview,
+    recorded,
+    summary_of,
+    summary_of_views,
+    unreadable,
+)
 
 from . import output
 from .output import JsonFlag
@@ -89,11 +98,20 @@ def _row(run: dict[str, Any]) -> tuple[object, ...]:
     counts = run["counts"]
     if counts is None:
         return (run["run"], "-", run["state"], "-", "-", "-", "-", "-", "-", _short(run["reason"]))
-    numbers = [counts[name] for name in ("kept", "discarded", "failed")]
-    left = counts["open"] + counts["pending"]
+    if run["kind"] == TRAINING:
+        numbers, left = ["-", "-", counts["rollouts_error"]], steps_left(counts)
+    else:
+        numbers = [counts[name] for name in ("kept", "discarded", "failed")]
+        left = counts["open"] + counts["pending"]
     changed = (run["last_change"] or "-")[: len("2026-11-29T12:00:00")]
     why = _short(run["reason"] or "")
     return (run["run"], run["kind"] or "-", run["state"], *numbers, left, run["settled_usd"], changed, why)
+
+
+def steps_left(counts: dict[str, Any]) -> str:
+    """How many steps of a training run are still to come."""
+    total = counts["steps_total"]
+    return "unknown" if total is None else f"{total - counts['steps']} steps"
 
 
 def _short(reason: str) -> str:

@@ -34,7 +34,6 @@ def read_status(run: str, output_dir: Any = DATA) -> dict[str, Any]:
 
 def show(report: dict[str, Any]) -> None:
     """The report for people."""
-    counts = ", ".join(f"{number} {name}" for name, number in report["counts"].items())
     output.facts(
         [
             ("run", f"{report['run']} in {report['dir']}"),
@@ -42,8 +41,7 @@ def show(report: dict[str, Any]) -> None:
                 "state",
                 report["state"] if report["reason"] is None else f"{report['state']}: {report['reason']}",
             ),
-            ("prompts", counts if report["plan_complete"] else f"{counts}; the plan is not complete"),
-            *([("batches", f"{report['batches']['done']} of {report['batches']['total']} done")]),
+            *(training_facts(report) if "step" in report else batch_facts(report)),
             ("settled", f"{report['settled_usd']} USD"),
             ("in doubt", output.at_most(report["in_doubt_usd"])),
             ("reserved", output.at_most(report["reserved_usd"])),
@@ -65,6 +63,33 @@ def show(report: dict[str, Any]) -> None:
         ],
         title="open attempts",
     )
+
+
+def batch_facts(report: dict[str, Any]) -> list[tuple[str, object]]:
+    """How far a run of prompts is."""
+    counts = ", ".join(f"{number} {name}" for name, number in report["counts"].items())
+    return [
+        ("prompts", counts if report["plan_complete"] else f"{counts}; the plan is not complete"),
+        ("batches", f"{report['batches']['done']} of {report['batches']['total']} done"),
+    ]
+
+
+def training_facts(report: dict[str, Any]) -> list[tuple[str, object]]:
+    """How far a training run is."""
+    counts, step = report["counts"], report["step"]
+    total = "an unknown number" if counts["steps_total"] is None else counts["steps_total"]
+    facts: list[tuple[str, object]] = [
+        ("steps", f"{counts['steps']} of {total} committed"),
+        ("rollouts", f"{counts['rollouts_ok']} ok, {counts['rollouts_error']} failed"),
+    ]
+    if step is not None:
+        since = f"{step['step']} (epoch {step['epoch']}) since {step['started_at']}: {step['doing']}"
+        scored = f"{step['scored']} of {step['tasks']} tasks have a score"
+        facts.append(("step", f"{since}; {scored}; {step['settled_usd']} USD"))
+    for one in report["evaluations"]:
+        ended = f"{one['ended']} of {one['attempts']} attempts have ended"
+        facts.append(("evaluation", f"{one['evaluation']} of {one['adapter']}: {ended}"))
+    return facts
 
 
 def session_line(session: dict[str, Any] | None) -> str:

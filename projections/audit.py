@@ -10,12 +10,15 @@ from .money import usd
 from .outcomes import by_prompt, calls_in_doubt, settled_by_outcome
 from .spend import Correction, Ledger
 from .times import rfc3339
+from .training import TrainingState
+from .training_report import by_step, money_by_outcome
 from .units import idempotency_key
 
 
 def audit_report(
     ledger: Ledger,
     batch: BatchState,
+    training: TrainingState | None = None,
     *,
     run: str,
     live: bool,
@@ -25,12 +28,14 @@ def audit_report(
     """What ``evrun audit --json`` prints. Amounts are exact decimal strings in USD.
 
     `live` says that a process holds the run. Where none does, a call that was reserved and not settled can
-    no longer be settled by itself, so it counts as in doubt. With `prompts` there is ``by_prompt`` too;
-    `top` leaves only so many of its rows, the dearest, and of the calls in doubt those with the largest
-    bounds.
+    no longer be settled by itself, so it counts as in doubt. `training` is given of a training run. With
+    `prompts` there is ``by_prompt`` too, of a training run ``by_step``; `top` leaves only so many of its
+    rows, the dearest, and of the calls in doubt those with the largest bounds.
     """
     total, left = ledger.total, ledger.left("usd")
-    caps = caps_report(ledger, batch, live=live)
+    caps = caps_report(ledger, batch, training, live=live)
+    outcomes = settled_by_outcome(batch) if training is None else money_by_outcome(training)
+    doubts = calls_in_doubt(ledger, live=live)
     report = {
         "run": run,
         "sequence": batch.sequence,
@@ -43,20 +48,23 @@ def audit_report(
         "left_usd": None if left is None else usd(left),
         "tokens": _tokens(total, live=live),
         "calls": _calls(ledger, live=live),
-        "by_outcome": {name: usd(nano) for name, nano in settled_by_outcome(batch).items()},
+        "by_outcome": {name: usd(nano) for name, nano in outcomes.items()},
         "by_session": [_by_session(n, sums, live=live) for n, sums in sorted(ledger.by_session.items())],
         "by_model": [_by_model(model, sums) for model, sums in sorted(ledger.by_model.items())],
         "by_role": [_by_role(role, sums) for role, sums in sorted(ledger.by_role.items())],
-        "in_doubt": [_doubt(call) for call in _largest(calls_in_doubt(ledger, live=live), top)],
+        "in_doubt": [_doubt(call) for call in _largest(doubts, top)],
         "over_bound": [_over_bound(over) for over in ledger.furthest_over[:top]],
         "corrected": [_corrected(correction) for correction in ledger.corrected.values()],
         "caps": caps,
         "budget_changes": caps_history(ledger),
         "exhausted": exhausted(batch),
         "warnings": warnings(ledger, caps, live=live),
-        "checks": checks(ledger, batch),
+        "checks": checks(ledger, batch, training),
     }
-    if prompts:
+    if prompts and training is not None:
+        reserved = list(ledger.reserved.values()) if live else []
+        report["by_step"] = by_step(training, doubts, reserved, top=top)
+    elif prompts:
         report["by_prompt"] = by_prompt(ledger, batch, live=live, top=top)
     return report
 

@@ -8,11 +8,14 @@ from .calls import Call, Sums
 from .money import usd
 from .outcomes import settled_by_outcome
 from .spend import CAPS, Ledger
+from .training import TrainingState
+from .training_report import money_by_outcome
 
 
-def checks(ledger: Ledger, batch: BatchState) -> list[dict[str, Any]]:
-    """The checks of an account, as ``{"name", "ok", "detail"}``."""
-    differences = _differences(ledger, batch)
+def checks(ledger: Ledger, batch: BatchState, training: TrainingState | None = None) -> list[dict[str, Any]]:
+    """The checks of an account, as ``{"name", "ok", "detail"}``; `training` is given of a training run."""
+    differences = _differences(ledger, batch, training)
+    unexplained = batch.unexplained if training is None else training.unexplained
     total = ledger.total
     whole = f"{usd(total.settled_nano_usd)} settled in {total.settled_calls} calls"
     return [
@@ -25,8 +28,8 @@ def checks(ledger: Ledger, batch: BatchState) -> list[dict[str, Any]]:
         _check("no reservation was granted past the cap", ledger.past_cap == 0, _past_cap(ledger)),
         _check(
             "every event has its place",
-            batch.unexplained == 0,
-            f"{batch.unexplained} events do not fit what was recorded before them",
+            unexplained == 0,
+            f"{unexplained} events do not fit what was recorded before them",
         ),
     ]
 
@@ -42,7 +45,7 @@ def _past_cap(ledger: Ledger) -> str:
     return f"{ledger.granted} reservations; caps now: {', '.join(watched) or 'none'}"
 
 
-def _differences(ledger: Ledger, batch: BatchState) -> list[str]:
+def _differences(ledger: Ledger, batch: BatchState, training: TrainingState | None) -> list[str]:
     total, found = ledger.total, []
     amounts = "settled_nano_usd", "in_doubt_nano_usd", "reserved_nano_usd", "calls"
     groups: dict[str, Mapping[Any, Sums]] = {
@@ -55,9 +58,20 @@ def _differences(ledger: Ledger, batch: BatchState) -> list[str]:
             part, whole = sum(getattr(sums, amount) for sums in parts.values()), getattr(total, amount)
             if part != whole:
                 found.append(f"{amount} by {name}: {part}, in all: {whole}")
+    settled = total.settled_nano_usd
+    if training is None:
+        of_work = [
+            ("settled by outcome", sum(settled_by_outcome(batch).values()), settled),
+            ("settled by prompt", _by_prompt(batch), settled),
+        ]
+    else:
+        of_steps = sum(money.settled_nano_usd for money in training.money.values())
+        of_work = [
+            ("settled by outcome", sum(money_by_outcome(training).values()), settled),
+            ("settled by step", of_steps, settled),
+        ]
     for name, part, whole in (
-        ("settled by outcome", sum(settled_by_outcome(batch).values()), total.settled_nano_usd),
-        ("settled by prompt", _by_prompt(batch), total.settled_nano_usd),
+        *of_work,
         ("calls in doubt", _bound_of(ledger.in_doubt.values()), total.in_doubt_nano_usd),
         ("calls reserved", _bound_of(ledger.reserved.values()), total.reserved_nano_usd),
         ("calls by state", _by_state(ledger), total.calls),

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 
 from eventlog.events import (
+    BlobStored,
     BudgetReleased,
     BudgetReserved,
     BudgetSpent,
     Event,
+    FileEntry,
     ModelAnswered,
     ModelCallFailed,
     PlannedRow,
@@ -17,6 +19,7 @@ from eventlog.events import (
     Recorded,
     SpendCorrected,
     SpendInDoubt,
+    StepStarted,
     ToolStarted,
     TrajectoryJudged,
 )
@@ -33,6 +36,9 @@ _DIGESTS: dict[type[msgspec.Struct], str] = {
     ToolStarted: "arguments",
     TrajectoryJudged: "judge",
     BudgetReserved: "request",
+    BlobStored: "digest",
+    FileEntry: "digest",
+    StepStarted: "rows",
 }
 
 _OfACall = BudgetSpent | BudgetReleased | SpendInDoubt | SpendCorrected | ModelAnswered | ModelCallFailed
@@ -84,7 +90,7 @@ def shown(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         digest = _DIGESTS.get(type(value))
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        return {name: item.hex() if name == digest else shown(item) for name, item in fields.items()}
+        return {name: _hex(item) if name == digest else shown(item) for name, item in fields.items()}
     if isinstance(value, bytes):
         return _text(value)
     if isinstance(value, list | tuple):
@@ -92,6 +98,10 @@ def shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: shown(item) for key, item in value.items()}
     return value
+
+
+def _hex(digest: bytes | list[bytes]) -> str | list[str]:
+    return digest.hex() if isinstance(digest, bytes) else [one.hex() for one in digest]
 
 
 def _text(data: bytes) -> str:

@@ -11,7 +11,7 @@ from eventlog.events import Event, SessionClosed, SpendCorrected
 from .jsontext import loads_lenient
 from .money import usd
 from .state import RunState
-from .status import counts_of, state_name
+from .status import counts_of_run, state_name
 from .times import rfc3339
 
 
@@ -20,14 +20,14 @@ class Summary(NamedTuple):
 
     state: str
     reason: str | None
-    counts: dict[str, int]
+    counts: dict[str, Any]
     settled_usd: str
 
 
 def summary_of(state: RunState, *, held: bool) -> Summary:
     """The summary that the whole log adds up to."""
     name, reason = state_name(state.batch, held=held)
-    return Summary(name, reason, counts_of(state.batch), usd(state.ledger.total.settled_nano_usd))
+    return Summary(name, reason, counts_of_run(state), usd(state.ledger.total.settled_nano_usd))
 
 
 def summary_of_views(

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 from .money import usd
 from .render_evaluation import evaluation_report, finished_of
-from .render_summary import steps_done, warnings_of
+from .render_summary import warnings_of
 from .state import RunState
 from .training_facts import BudgetAfter, Evaluation
 from .training_records import budget_after
+from .training_report import steps_done
 
 _HOUR_NS = 3600 * 10**9
 

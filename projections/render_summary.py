@@ -8,6 +8,7 @@ from .state import RunState
 from .times import rfc3339
 from .training import TrainingState
 from .training_facts import BudgetAfter
+from .training_report import steps_done
 
 
 def render_summary(state: RunState) -> bytes:
@@ -41,11 +42,6 @@ def render_summary(state: RunState) -> bytes:
             "sequence": training.final_sequence,
         }
     )
-
-
-def steps_done(training: TrainingState) -> int:
-    """How many steps are committed, without the bootstrap."""
-    return len(training.steps) - training.bootstrapped
 
 
 def spending(budget: BudgetAfter) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What ``evrun status`` and the last line of ``evrun run`` say about a run."""
+"""What ``evrun status``, and the last line of ``evrun run`` and ``evrun train``, say about a run."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from .conversation import Attempt
 from .money import usd
 from .state import RunState
 from .times import rfc3339
+from .training_report import evaluations_report, missing_scores, step_report, training_counts
 from .units import ENDED, WITHDRAWN
 
 # The counts that every report shows; `withdrawn` is shown where there are some.
@@ -37,7 +38,7 @@ def result_report(
         "dir": dir,
         "state": state_name,
         "exit_code": exit_code,
-        "counts": counts_of(state.batch),
+        "counts": counts_of_run(state),
         "reason": reason,
         "settled_usd": usd(total.settled_nano_usd),
         "in_doubt_usd": total.in_doubt_usd(live=live),
@@ -58,14 +59,24 @@ def status_report(
     """What ``evrun status --json`` prints; `holder` is what the run's holder says, if a process holds it."""
     name, reason = state_name(state.batch, held=holder is not None)
     report = result_report(
-        state, run=run, dir=dir, state_name=name, exit_code=_exit_code(state.batch, name), reason=reason,
+        state, run=run, dir=dir, state_name=name, exit_code=_exit_code(state, name), reason=reason,
         chain=chain, live=holder is not None,
     )  # fmt: skip
     report["session"] = _session(state.batch)
+    if state.is_training:
+        report["open"] = [_open(attempt) for attempt in state.training.open.values()]
+        report["step"] = step_report(state)
+        report["evaluations"] = evaluations_report(state.training)
+        return report
     report["open"] = [_open(attempt) for attempt in state.batch.open.values()]
     report["batches"] = batches(state.batch)
     report["plan_complete"] = state.batch.plan_complete
     return report
+
+
+def counts_of_run(state: RunState) -> dict[str, Any]:
+    """Units by outcome; of a training run what is counted there."""
+    return training_counts(state) if state.is_training else counts_of(state.batch)
 
 
 def counts_of(batch: BatchState) -> dict[str, int]:
@@ -97,9 +108,10 @@ def batches(batch: BatchState) -> dict[str, int]:
     return {"total": len(left), "done": sum(not units for units in left.values())}
 
 
-def _exit_code(batch: BatchState, name: str) -> int | None:
+def _exit_code(state: RunState, name: str) -> int | None:
     if name == "done":
-        return 3 if batch.counts["failed"] else 0
+        failed = missing_scores(state.training) if state.is_training else state.batch.counts["failed"]
+        return 3 if failed else 0
     # Which signal ended an interrupted run is not recorded.
     return {"paused": 4, "failed": 1}.get(name)
 

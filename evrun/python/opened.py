@@ -101,7 +101,8 @@ class Run:
         """What ``evrun audit --json`` prints: what was spent, to the last digit."""
         live = lock_holder(self.directory / "log") is not None
         state = self.state()
-        return audit_report(state.ledger, state.batch, run=state.batch.run or self.name, live=live)
+        training = state.training if state.is_training else None
+        return audit_report(state.ledger, state.batch, training, run=state.batch.run or self.name, live=live)
 
     def show(self, unit: str | int, attempt: int | None = None) -> dict[str, Any]:
         """What ``evrun show --json`` prints of a prompt: by its name, the beginning of its id, or its index.
