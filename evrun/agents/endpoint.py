@@ -90,7 +90,7 @@ class RecordingEndpoint:
             await self._runner.cleanup()
 
     def admit(self, handler: Handler, token: str | None = None) -> str:
-        """A fresh token, or a given one again: what is asked with it goes to `handler` until it is dismissed."""
+        """A fresh token, or a given one again: what asks with it goes to `handler` until it is dismissed."""
         token = token or new_token()
         self._admitted[token] = OpenAttempt(handler)
         return token
