@@ -86,14 +86,16 @@ class Budget:
         """Whether any cap is in force."""
         return bool(self._ledger.caps)
 
-    def refusal(self, bound: Bound, price: Price | None) -> str | None:
+    def refusal(
+        self, bound: Bound, price: Price | None, *, role: str = "rollout", unpriced: bool = True
+    ) -> str | None:
         """Why a call without a bound may not be made under the caps in force; null if it may.
 
-        A model without a price is another matter: whoever allowed that has its calls counted as unpriced.
+        `unpriced`: models without a price may be asked, and their calls are counted as such.
         """
-        caps = [
-            cap for cap in MONEY if cap in self._ledger.caps and price is not None and bound.nano_usd is None
-        ]
+        may = price is None and unpriced
+        names = (*MONEY, "step_usd", f"role_usd.{role}")
+        caps = [cap for cap in names if cap in self._ledger.caps and bound.nano_usd is None and not may]
         if "tokens" in self._ledger.caps and (bound.media or bound.output_tokens is None):
             caps.append("tokens")
         if not caps:

@@ -99,7 +99,8 @@ class Sender:
             await self._pass_gate(tokens)
             if self._s.control.stopping:
                 return None
-            refusal = self._s.budget.refusal(bound, price)
+            unpriced = self._settings.unknown_price == "allow"
+            refusal = self._s.budget.refusal(bound, price, role=self._role, unpriced=unpriced)
             if refusal is not None:
                 return Unsendable("no_bound", refusal, retryable=False)
             short = await self._no_room(bound)

@@ -49,8 +49,8 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "developer_role": (str, bool),
     "description": str,
 }
-_AD_HOC = ("base_url", "model", "api_key_env", "price", "extra_body", "max_tokens")
-"""What the key `llm` may say."""
+KNOWN_FIELDS = tuple(_KINDS)
+"""What a backend may say."""
 
 
 class Backend(NamedTuple):

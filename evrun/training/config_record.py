@@ -99,6 +99,8 @@ def _moved(key: str, before: Any, now: Any) -> bool:
         return _shaping_backends(before) == _shaping_backends(now)
     if key in {"agent.name", "evolver.name", "template", "start_from"}:
         return bool(_last_name(before) == _last_name(now))
+    if key in {"agent.params", "judge.params"}:
+        return _files_moved(before) == _files_moved(now)
     return False
 
 
@@ -107,6 +109,14 @@ def _shaping_backends(backends: Any) -> dict[str, dict[str, Any]]:
         name: {key: value for key, value in backend.items() if key not in _OPERATIONAL_OF_BACKENDS}
         for name, backend in (backends or {}).items()
     }
+
+
+def _files_moved(params: Any) -> dict[str, Any]:
+    """Parameters with the files that built-in parts take by their names alone."""
+    found = dict(params or {})
+    if isinstance(found.get("tools"), list):
+        found["tools"] = [_last_name(one) for one in found["tools"]]
+    return found | {"rubric_file": _last_name(found.get("rubric_file"))}
 
 
 def _last_name(value: Any) -> Any:

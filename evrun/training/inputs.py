@@ -37,6 +37,9 @@ def input_digests(config: TrainingConfig, template_files: Files) -> list[InputDi
     contents = ((path, content.data) for path, content in sorted(template_files.items()))
     found.append(_of_contents("template", config.template, contents))
     found += _of_code("agent.name", config.agent.name, (CHAT,))
+    if config.agent.name == CHAT:
+        for path in config.agent.params.get("tools") or []:
+            found += _of_modules(f"agent.params.tools/{Path(path).name}", Path(path))
     if config.judge.path is not None:
         found += _of_modules("judge.path", Path(config.judge.path))
     rubric = config.judge.params.get("rubric_file")

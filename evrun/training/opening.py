@@ -17,7 +17,7 @@ from .bindings import Bindings, bindings_of
 from .blobs import fitting
 from .caps import caps_of, check_caps_hold
 from .config import TrainingConfig
-from .config_file import OPERATIONAL, changes_between, config_record
+from .config_file import changes_between, config_record, shaping_changes
 from .inputs import input_digests
 from .judges import TrainingJudge, load_judge
 from .starting import Start
@@ -115,7 +115,7 @@ def changed(
     names = {one.name for one in prepared.inputs}
     for name in state.inputs.keys() - names:
         changes[f"{INPUT}{name}"] = (state.inputs[name], None)
-    shaping = sorted(name for name in changes if name not in OPERATIONAL and not _of_evaluation(name))
+    shaping = sorted(name for name in shaping_changes(changes) if not _of_evaluation(name))
     if shaping and not accept:
         raise UsageFault(
             f"changed since the run began: {'; '.join(_in_words(name, *changes[name]) for name in shaping)}",

@@ -228,6 +228,21 @@ def test_a_durable_tool_call_is_recorded_with_its_result(tmp_path):
     assert json.loads(finished.content)["output"] == "hi\n"
 
 
+def test_a_model_without_a_price_is_not_asked_under_a_cap(tmp_path):
+    """Its code may ask for any model, and nobody knows what another one costs: only if that is allowed."""
+    asking = "await ctx.complete([{'role': 'user', 'content': prompt}], model='x')"
+    text = f"async def agent(prompt, ctx):\n    {asking}\n"
+    (tmp_path / "agent.py").write_text(text)
+    options = ("--agent", "agent.py:agent", "--budget-usd", 5, "--max-tokens", 9, "--price", "m=1,2")
+    with running_endpoint() as endpoint:
+        case = Case(tmp_path, endpoint, *options)
+        case.write("p")
+        ended = case.first()
+        assert (ended.code, endpoint.requests()) == (3, [])
+        case.resume("--retry-failed", "--unknown-price", "allow")
+        assert len(endpoint.requests()) == 1
+
+
 WRONG = {
     "no form": ("swe", "expected chat, FILE.py:FUNCTION"),
     "no file": ("gone.py:agent", "there is no file /"),

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from evrun.bounds import Bound
-from evrun.budget import Shortage
+from evrun.budget import Budget, Shortage
 from evrun.caps import NS_PER_HOUR
 from evrun.ledger import in_doubt
 from evrun.prices import parse_price
@@ -124,5 +124,21 @@ def test_a_call_that_nobody_can_bound_is_refused_under_a_cap_that_needs_it(caps,
         if option is not None:
             assert option in refused
             assert bound.how in refused
+
+    run(main)
+
+
+@pytest.mark.parametrize("cap", ["usd", "step_usd", "role_usd.learner"])
+def test_a_model_without_a_price_is_refused_under_a_cap_on_money_unless_that_is_allowed(cap):
+    """An agent of one's own may ask for any model; one that nobody knows the price of could cost anything."""
+
+    async def main():
+        options = {"usd": "--budget-usd", "step_usd": "a step", "role_usd.learner": "the learner"}
+        budget = Budget(Bank(**{cap: 9}).state.ledger, lambda: 0, lambda _: None, options=options)
+        bound = Bound(1, 1, None, "no price")
+        assert "no price" in budget.refusal(bound, None, role="learner", unpriced=False)
+        assert budget.refusal(bound, None, role="learner", unpriced=True) is None
+        other = budget.refusal(bound, None, role="rollout", unpriced=False)
+        assert (other is None) == (cap == "role_usd.learner")
 
     run(main)

@@ -1,9 +1,12 @@
 """run.yaml: which keys there are, what counts, and that nothing in it goes unheard."""
 
+import re
+
 import msgspec
 import pytest
 
 from evrun.errors import UsageFault
+from evrun.training.backends import KNOWN_FIELDS
 from evrun.training.config_file import (
     OPERATIONAL,
     changes_between,
@@ -13,6 +16,7 @@ from evrun.training.config_file import (
     shaping_changes,
 )
 from evrun.training.config_values import known_keys
+from tests.house import ROOT
 from tests.training.configured import PLAIN, config_in, written
 
 EVERY_KEY = """\
@@ -301,3 +305,27 @@ def test_changes_are_told_apart_by_whether_they_shape_the_run(tmp_path):
     more = config_in(tmp_path, "backends.mine.extra_body={a: 1}", "agent.name=agent.py:other", text=EVERY_KEY)
     assert sorted(shaping_changes(changes_between(before, more))) == ["agent.name", "backends"]
     assert set(known_keys()) >= OPERATIONAL
+
+
+def test_a_directory_that_was_moved_is_no_change(tmp_path):
+    """The same files elsewhere: every difference is about where things are."""
+    text = PLAIN.replace("agent: agent.py:run", "agent: {name: chat, params: {tools: [t.py]}}\nmodel: local")
+    text = text.replace("judge: judge.py", "judge: {name: llm, params: {rubric_file: r.md}}")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    before, now = (config_in(tmp_path / name, text=text) for name in ("one", "two"))
+    changes = changes_between(before, now)
+    assert {"data.tasks", "evolver.name", "agent.params", "judge.params"} <= set(changes)
+    assert shaping_changes(changes) == {}
+    other = config_in(tmp_path / "two", "judge.params.rubric_file=other.md", text=text)
+    assert sorted(shaping_changes(changes_between(before, other))) == ["judge.params"]
+
+
+def test_the_page_about_run_yaml_names_every_key():
+    """docs/training-config.md has each key, whole or below its section, and each field of a backend."""
+    page = (ROOT / "docs/training-config.md").read_text("utf-8")
+    shown = set(re.findall(r"[`{, ]([a-z_.]+)[`},]", page))
+    missing = [key for key in known_keys() if key not in shown and f".{key.rpartition('.')[2]}" not in shown]
+    assert [key for key in missing if key.partition(".")[0] != "trainer"] == []
+    assert [key for key in missing if key.rpartition(".")[2] not in shown] == []
+    assert [field for field in KNOWN_FIELDS if field not in shown] == []
