@@ -8,7 +8,8 @@ import typer
 from eventlog.errors import LogLocked
 from eventlog.storage import LogReader, lock_holder, log_exists
 from evrun.errors import UsageFault
-from projections import FileCheck, check, rebuild
+from evrun.training import check_training_run, rebuild_training_run
+from projections import TRAINING, FileCheck, check, kind_of, rebuild
 
 from . import output
 from .errors import FAILED
@@ -40,6 +41,7 @@ def replay_command(
 ) -> int:
     """Make every view of a run again from its log: the same events give the same bytes.
 
+    Of a training run the commits, branch and tags in its tree are made again too, with the same hashes.
     Needs no network and never changes the log. With `--check` exits with 0 when every file is what the log
     says, with 1 when one is missing, behind or different; after a crash files may be behind: no damage.
     """
@@ -52,9 +54,15 @@ def replay_command(
     reader = LogReader.open(log_of(directory))
     try:
         sequence = reader.end.sequence if to is None else sequence_of(to, reader, "--to")
+        training, own = kind_of(reader) == TRAINING, target.resolve() == directory.resolve()
+        if check_only and training:
+            return report_check(check_training_run(reader, target, sequence, own=own), json=json)
         if check_only:
             return report_check(check(reader, target, sequence), json=json)
-        names = rebuild(reader, target, sequence)
+        if training:
+            names = rebuild_training_run(reader, target, sequence, own=own)
+        else:
+            names = rebuild(reader, target, sequence)
     finally:
         reader.close()
     report_rebuilt(names, target, sequence, json=json)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .deploying import HOSTS as HOSTS
     from .deploying import deploy as deploy
     from .diffing import compare_versions as compare_versions
+    from .replaying import check_training_run as check_training_run
+    from .replaying import rebuild_training_run as rebuild_training_run
     from .trainer import newest_evaluation as newest_evaluation
     from .trainer import run_evaluation as run_evaluation
     from .trainer import run_evaluation_sync as run_evaluation_sync
@@ -27,11 +29,13 @@ _HOMES = {
     "HOSTS": "deploying",
     "TrainingConfig": "config",
     "check_training": "checking",
+    "check_training_run": "replaying",
     "check_training_sync": "checking",
     "compare_versions": "diffing",
     "deploy": "deploying",
     "load_config": "config_file",
     "newest_evaluation": "trainer",
+    "rebuild_training_run": "replaying",
     "run_evaluation": "trainer",
     "run_evaluation_sync": "trainer",
     "run_training": "trainer",
@@ -44,11 +48,13 @@ __all__ = [
     "Finding",
     "TrainingConfig",
     "check_training",
+    "check_training_run",
     "check_training_sync",
     "compare_versions",
     "deploy",
     "load_config",
     "newest_evaluation",
+    "rebuild_training_run",
     "run_evaluation",
     "run_evaluation_sync",
     "run_training",

@@ -77,7 +77,7 @@ def test_people_get_one_short_line_each(crash, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("PromptFaild", "did you mean PromptFailed?"), ("xyz", "the types: AttemptSuperseded, BudgetChanged, ")],
+    [("PromptFaild", "did you mean PromptFailed?"), ("xyz", "the types: AttemptSuperseded, BlobStored, ")],
 )
 def test_a_misspelled_type_is_refused(name, hint, crash, tmp_path):
     """Exit 2: listing nothing, or following it for ever, would look like an answer."""
