@@ -4,6 +4,7 @@ What is queued for the log but not durable yet counts as reserved. Money is free
 is durable, because only then it is folded.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from .bounds import Bound
 from .caps import CAP_OPTIONS, MONEY, amount
 from .rates import Price
 
+OWN = "own"
+"""The model that is named where an agent or a learner pays by itself, outside evrun."""
 WATCHED = ("usd", "tokens", "calls")
 WARNED = (*WATCHED, "hours")
 
@@ -78,6 +81,7 @@ class Budget:
         self._options = options
         self._queued: dict[str, BudgetReserved] = {}
         self._turn = anyio.Lock()
+        self._waiting: Counter[str] = Counter()
         self._changed = anyio.Event()
         self._warned = {cap: self._percent(cap) for cap in WARNED}
 
@@ -127,12 +131,19 @@ class Budget:
         """
         if not self.capped:
             return None
-        async with self._turn:
-            while not stopping():
-                short, lasting = self._shortage(unit, role, bound)
-                if short is None or lasting or not (self._ledger.reserved or self._queued):
-                    return short
-                await self._wait(stopped)
+        self._waiting[unit] += 1
+        self._wake()  # what this unit holds itself, if anything, will not become free before it is served
+        try:
+            async with self._turn:
+                while not stopping():
+                    short, lasting = self._shortage(unit, role, bound)
+                    if short is None or lasting or not self._may_become_free():
+                        return short
+                    await self._wait(stopped)
+        finally:
+            self._waiting[unit] -= 1
+            if not self._waiting[unit]:
+                del self._waiting[unit]
         return None
 
     def queue(self, reserved: BudgetReserved) -> None:
@@ -152,6 +163,19 @@ class Budget:
         if self.capped:
             self._wake()
             self._warn()
+
+    def _may_become_free(self) -> bool:
+        """Whether something is reserved that is settled without anybody here being served first.
+
+        What an agent has set aside for what it pays by itself is settled when it ends: not before a call of
+        it, or of what works for it, that waits here.
+        """
+        held = [(one.model, one.unit) for one in self._ledger.reserved.values()]
+        held += [(one.model, one.unit) for one in self._queued.values()]
+        return any(model != OWN or not self._waits(unit) for model, unit in held)
+
+    def _waits(self, unit: str) -> bool:
+        return any(one == unit or one.startswith(f"{unit}/") for one in self._waiting)
 
     def _wake(self) -> None:
         self._changed.set()

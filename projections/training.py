@@ -233,7 +233,6 @@ class TrainingState:
             return
         self.open.close(event.unit)
         rollout.status, rollout.finished, rollout.wall_ms = event.status, record.sequence, event.wall_ms
-        rollout.tokens += event.tokens or 0
         if event.status == "ok":
             self.rollouts_ok += 1
             self._begin(record, judge_unit(event.unit), event.attempt)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from eventlog.events import BudgetReserved, BudgetSpent, Event, LearnerUsage, Usage
 
+from ..budget import OWN
 from ..effects.clock import CallIds
-from ..training.own_spending import OWN, nano_usd
+from ..training.own_spending import nano_usd
 from .lines import SpentPart, UsagePart
 
 HERMIT = "hermit"

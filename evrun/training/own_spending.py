@@ -18,14 +18,12 @@ from projections import add_usage, usd
 
 from ..batch.control import Control, Ending
 from ..bounds import Bound
-from ..budget import Budget
+from ..budget import OWN, Budget
 from ..effects.clock import CallIds
 from ..journal import Journal
 from ..ledger import Order, in_doubt, release, reserve
 from .config import BoundConfig
 
-OWN = "own"
-"""The model and endpoint of what is paid outside evrun."""
 REPORTED = "as reported"
 _NANO_PER_USD = 10**9
 _NO_USAGE = Usage(None, None, None, None)

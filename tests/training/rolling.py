@@ -2,9 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 import anyio
 
@@ -50,6 +50,7 @@ from evrun.training.judge_llm import JudgeModel
 from evrun.training.judges import load_judge
 from evrun.training.rollouts import Job, RolloutRunner
 from projections import RunState, recorded, rollout_unit
+from tests import warm
 from tests.runs import ROOT, environment
 
 PRICE = "m=1000,1000"
@@ -245,13 +246,21 @@ def output_of(finished):
 
 def in_a_process(directory, tasks, names, **given):
     """A session in a process of its own, which runs tasks one after the other; its exit code."""
-    code = (
-        "import anyio, pathlib\n"
-        "from tests.training.rolling import Stand, conclude\n"
-        "async def work():\n"
-        "    async with stand.runner() as runner:\n"
-        f"        for task in {names!r}: await runner.run(stand.job(task), conclude)\n"
-        f"stand = Stand(pathlib.Path({str(directory)!r}), {tasks!r}, **{given!r})\n"
-        "anyio.run(work)\n"
-    )
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=False).returncode
+    arguments = [json.dumps([str(directory), tasks, names, given])]
+    with warm.start(
+        "tests.training.rolling:main", arguments, cwd=ROOT, environment=environment(), stderr=2
+    ) as it:
+        return it.wait(60)
+
+
+def main():
+    """Such a process."""
+    directory, tasks, names, given = json.loads(sys.argv[1])
+    stand = Stand(Path(directory), tasks, **given)
+
+    async def work():
+        async with stand.runner() as runner:
+            for task in names:
+                await runner.run(stand.job(task), conclude)
+
+    anyio.run(work)
