@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from .batch import Switch as Switch
     from .errors import EvrunError as EvrunError
     from .errors import UsageFault as UsageFault
+    from .python import EvaluationResult as EvaluationResult
     from .python import Run as Run
     from .python import RunResult as RunResult
+    from .python import TrainingRun as TrainingRun
+    from .python import TrainResult as TrainResult
+    from .python import evaluate as evaluate
+    from .python import evaluate_async as evaluate_async
     from .python import open_run as open_run
     from .python import run as run
     from .python import run_async as run_async
+    from .python import train as train
+    from .python import train_async as train_async
     from .tools import tool as tool
     from .training.authoring import Evolver as Evolver
     from .training.authoring import FinalResult as FinalResult
@@ -39,6 +46,7 @@ _HOMES = {
     "CallRefused": "agents",
     "Completion": "agents",
     "Context": "agents",
+    "EvaluationResult": "python",
     "Evolver": "training.authoring",
     "EvrunError": "errors",
     "FinalResult": "training.authoring",
@@ -50,18 +58,25 @@ _HOMES = {
     "StepResult": "training.authoring",
     "Switch": "batch",
     "ToolError": "training.authoring",
+    "TrainResult": "python",
+    "TrainingRun": "python",
     "Usage": "training.authoring",
     "UsageFault": "errors",
+    "evaluate": "python",
+    "evaluate_async": "python",
     "open_run": "python",
     "run": "python",
     "run_async": "python",
     "tool": "tools",
+    "train": "python",
+    "train_async": "python",
 }
 
 __all__ = [
     "CallRefused",
     "Completion",
     "Context",
+    "EvaluationResult",
     "Evolver",
     "EvrunError",
     "FinalResult",
@@ -73,12 +88,18 @@ __all__ = [
     "StepResult",
     "Switch",
     "ToolError",
+    "TrainResult",
+    "TrainingRun",
     "Usage",
     "UsageFault",
+    "evaluate",
+    "evaluate_async",
     "open_run",
     "run",
     "run_async",
     "tool",
+    "train",
+    "train_async",
 ]
 
 

@@ -56,6 +56,8 @@ from .reasons import REMEDIES
 from .render_card import FinalChoice, render_card
 from .render_evaluation import evaluation_report
 from .render_statistics import statistics
+from .render_steps import render_step
+from .render_summary import render_summary
 from .rows_source import RowSource
 from .sharegpt import render_conversation
 from .sharegpt_parse import parse_conversation
@@ -199,6 +201,8 @@ __all__ = [
     "render_card",
     "render_conversation",
     "render_fold",
+    "render_step",
+    "render_summary",
     "request_messages",
     "result_report",
     "rfc3339",

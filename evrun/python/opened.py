@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from eventlog.events import Event, Recorded
-from eventlog.storage import LogReader, Verdict, lock_holder, log_exists, verify
+from eventlog.storage import LogReader, Verdict, lock_holder, verify
 from projections import (
     FileCheck,
     RunState,
@@ -137,17 +137,3 @@ class Run:
 
     def _reader(self) -> LogReader:
         return LogReader.open(self.directory / "log")
-
-
-def open_run(run: str | Path, output_dir: str | Path = "data") -> Run:
-    """A run by its directory, or by its name under `output_dir`.
-
-    Raises:
-        UsageFault: neither is a run.
-    """
-    for place in (Path(run), Path(output_dir) / run):
-        if log_exists(place / "log"):
-            return Run(place)
-    raise UsageFault(
-        f"no run {str(run)!r}: looked for {Path(run) / 'log'} and {Path(output_dir) / run / 'log'}"
-    )

@@ -1,10 +1,8 @@
 """Running a batch from Python, in a script, in an async program, and in a notebook."""
 
-import asyncio
 import difflib
 import json
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +15,10 @@ from ..agents.function_agent import hand_over
 from ..batch import CAP_OPTIONS, Options, Result, Switch, parse_cap, report_of, run_batch
 from ..batch.settings import Settings
 from ..errors import UsageFault
-from .opened import Run, open_run
+from .opened import Run
+from .opening import open_run
 from .progress import LineProgress, Silent
+from .threads import finish
 
 Dataset = str | Path | Iterable[str | Mapping[str, Any]]
 _FLAGS = ("retry_failed", "retry_discarded", "skip_bad_rows")
@@ -68,34 +68,12 @@ def run(
         UsageFault: refused; nothing was spent and nothing was changed.
         LogLocked, LogRefused: the log is in use by another process, or not whole.
     """
-    switch = Switch()
-    done: dict[str, Any] = {}
-    finished = threading.Event()
-
-    def work() -> None:
-        try:
-            done["result"] = asyncio.run(
-                run_async(
-                    dataset, run_name=run_name, output_dir=output_dir, resume=resume, progress=progress,
-                    environment=environment, switch=switch, **options,
-                )
-            )  # fmt: skip
-        except BaseException as error:  # noqa: BLE001 (raised again by whoever waits)
-            done["error"] = error
-        finally:
-            finished.set()
-
-    threading.Thread(target=work, name="evrun").start()
-    while not finished.is_set():
-        # Not the thread is waited for: an interrupt in `join` would make it look ended.
-        try:
-            finished.wait(0.2)
-        except KeyboardInterrupt:
-            switch.turn()
-    if "error" in done:
-        raise done["error"]
-    result: RunResult = done["result"]
-    return result
+    return finish(
+        lambda switch: run_async(
+            dataset, run_name=run_name, output_dir=output_dir, resume=resume, progress=progress,
+            environment=environment, switch=switch, **options,
+        )
+    )  # fmt: skip
 
 
 async def run_async(

@@ -24,6 +24,7 @@ __all__ = [
     "config_from_record",
     "config_record",
     "load_config",
+    "parse_config",
     "shaping_changes",
 ]
 
@@ -45,13 +46,22 @@ def load_config(path: Path, overrides: list[str]) -> TrainingConfig:
         raise UsageFault(f"{where}: not UTF-8 text at byte {error.start}") from error
     except OSError as error:
         raise UsageFault(f"{where}: {error.strerror or error}", "give the path of a run.yaml") from error
+    return parse_config(text, where, path.absolute().parent, overrides)
+
+
+def parse_config(text: str, where: str, directory: Path, overrides: list[str]) -> TrainingConfig:
+    """The same of a text; `where` is said in errors, `directory` is where relative paths begin.
+
+    Raises:
+        UsageFault: as `load_config`.
+    """
     tree = Tree(read_yaml(text, where), where)
     for override in overrides:
         tree.override(override)
     drop_foreign(tree.values)
     _fill(tree.values)
     values = checked_values(tree.values, tree.words)
-    _resolve(values, Paths(path.absolute().parent))
+    _resolve(values, Paths(directory))
     borrow_backends(values)
     config = msgspec.convert(values, TrainingConfig)
     check_config(config)
