@@ -40,9 +40,7 @@ def deploy_command(
     if json:
         output.as_json(report)
         return 0
-    output.line(
-        f"{report['workspace']} is a workspace for {host} with {report['adapter_id']} {report['version']}"
-    )
+    output.line(f"{workspace} is a workspace for {host} with {report['adapter_id']} {report['version']}")
     for path in report["files"]:
         output.line(f"  {path}")
     if report["omitted"]:
