@@ -141,7 +141,7 @@ class _Look:
             size = sum(len(content.data) for content in files.values())
             reach = steps_afforded(config, caps, bindings, self.tasks, size)
             if reach is not None:
-                enough = reach.steps >= reach.total and not reach.unknown
+                enough = reach.steps >= reach.total
                 self.found("ok" if enough else "warning", "steps", reach.words(caps["usd"]))
 
     async def at_learner(self) -> None:

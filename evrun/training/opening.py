@@ -15,7 +15,7 @@ from ..versions import versions
 from .agents import TrainingAgent, load_agent
 from .bindings import Bindings, bindings_of
 from .blobs import fitting
-from .caps import caps_of, check_caps_hold
+from .caps import caps_of, check_caps_hold, steps_afforded
 from .config import TrainingConfig
 from .config_file import changes_between, config_record, shaping_changes
 from .inputs import input_digests
@@ -53,6 +53,15 @@ def prepare(config: TrainingConfig, environment: Mapping[str, str]) -> Prepared:
     return Prepared(
         config, tasks, template, bindings, agent, judge, caps, input_digests(config, template.files)
     )
+
+
+def reach(prepared: Prepared) -> str | None:
+    """How many steps the cap on USD pays for, in words; null where it is enough, or nobody can say."""
+    size = sum(len(content.data) for content in prepared.template.files.values())
+    found = steps_afforded(prepared.config, prepared.caps, prepared.bindings, prepared.tasks, size)
+    if found is None or found.steps >= found.total:
+        return None
+    return found.words(prepared.caps["usd"])
 
 
 def run_directory(config: TrainingConfig) -> Path:

@@ -39,8 +39,13 @@ def put_aside(config: TrainingConfig, note: Callable[[str], None]) -> None:
     note(f"the run that was there is now {directory.with_name(name)}")
 
 
-def remove_unbegun(directory: Path) -> None:
-    """Remove a run's directory in which nothing was ever recorded."""
+def standing_above(directory: Path) -> Path:
+    """The nearest directory above that is there."""
+    return next(place for place in directory.absolute().parents if place.is_dir())
+
+
+def remove_unbegun(directory: Path, below: Path) -> None:
+    """Remove a run's directory in which nothing was ever recorded, and what was made for it `below`."""
     log = directory / "log"
     if not log.is_dir() or lock_holder(log) is not None:
         return
@@ -49,5 +54,7 @@ def remove_unbegun(directory: Path) -> None:
             if reader.end.sequence:
                 return
     shutil.rmtree(log, ignore_errors=True)
-    if not any(directory.iterdir()):
-        directory.rmdir()
+    for place in (directory.absolute(), *directory.absolute().parents):
+        if place == below or any(place.iterdir()):
+            return
+        place.rmdir()

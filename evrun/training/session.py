@@ -27,8 +27,8 @@ from .assembly import Opened, assembled
 from .config import TrainingConfig
 from .config_file import config_from_record
 from .means import Means
-from .opening import Prepared, changed, check_name_is_free, first_events, prepare, run_directory
-from .replacing import put_aside, remove_unbegun
+from .opening import Prepared, changed, check_name_is_free, first_events, prepare, reach, run_directory
+from .replacing import put_aside, remove_unbegun, standing_above
 from .restoring import bring_up, restored, training_counts
 from .starting import starting_point
 
@@ -118,11 +118,12 @@ class Session:
             there = False
         if not there:
             await to_thread.run_sync(check_name_is_free, config)
+        above = standing_above(self._directory)
         try:
             with closing(await self._open_writer()) as writer:
                 return await self._with_log(writer, prepared)
         finally:
-            remove_unbegun(self._directory)
+            remove_unbegun(self._directory, above)
 
     async def _open_writer(self) -> LogWriter:
         return await to_thread.run_sync(batch_opening.open_writer, self._directory, self._told.ui.note)
@@ -159,6 +160,9 @@ class Session:
         if state.sequence == 0:
             tree = Path(config.trainer.tree_dir)
             start = starting_point(tree, prepared.template, config.start_from)
+            short = reach(prepared) if self._goal.trains else None
+            if short is not None:
+                self._told.ui.note(short)
             return first_events(prepared, writer.epoch, start)
         if not state.is_training:
             hint = "choose another trainer.run_name"

@@ -118,6 +118,18 @@ def test_a_probe_that_fails_is_a_problem(place, file, text, said):
     assert not (place / "runs").exists()
 
 
+def test_a_finished_run_and_a_changed_one_are_told(place):
+    """What the run's name stands for: finished is refused; a change that shapes the run is named."""
+    done = evrun("train", "--config", "run.yaml", "--quiet", "--json", cwd=place)
+    assert done.code == 0, done.err
+    code, items, _ = checked(place, "--no-probe")
+    assert code == 2
+    assert "finished" in items["problem", "run"]
+    code, items, _ = checked(place, "--no-probe", "trainer.resume_mode=disable")
+    assert code == 0
+    assert "put aside" in items["ok", "run"]
+
+
 def test_overrides_and_keys_are_those_of_the_file(place):
     """The same configuration as `evrun train` would have; JSON alone is on stdout."""
     (place / "run.yaml").write_text(PLAIN + "sandbox: {enabled: true}\n")
