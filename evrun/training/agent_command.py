@@ -81,7 +81,7 @@ class CommandAgent:
     async def _start(self, calls: AgentCalls | NoCalls, given: Given, models: dict[str, str]) -> RunOutput:
         environment = child_environment(calls.directory, f"{given.marker}/{calls.directory.name}")
         environment |= models | self._told(calls, given)
-        (calls.directory / Path(environment["TMPDIR"]).name).mkdir(mode=0o700, exist_ok=True)
+        (calls.directory / Path(environment["TMPDIR"]).name).mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile() as stdout:
             try:
                 ended = await run_command(

@@ -70,20 +70,55 @@ class Given(NamedTuple):
     redactor: Redactor
 
 
-class AgentContext(Context):
+class AgentContext:
     """An attempt as the code of an `async` agent sees it.
 
-    `unit` and `attempt` name it, `directory` is its private directory (it exists), `task`, `adapter` and
-    `params` are what it is also called with, `model` is the configured one (empty: none), `tools` are the
-    definitions of the tools that it was given, as requests carry them.
+    `unit` and `attempt` name it; `task`, `adapter` and `params` are what it is also called with; `model` is
+    the configured one (empty: none); `tools` are the definitions of the tools that it was given, as requests
+    carry them.
     """
 
     def __init__(self, calls: AgentCalls | NoCalls, given: Given) -> None:
-        super().__init__(calls)  # type: ignore[arg-type]  # the same face
+        self._calls = Context(calls)  # type: ignore[arg-type]  # the same face
+        self._directory = calls.directory
+        self.unit = calls.unit
+        self.attempt = calls.number
         self.task = given.task
         self.adapter = given.adapter
         self.params = given.params
         self.model = calls.brief.settings.model
+        self.tools = self._calls.tools
+
+    @property
+    def directory(self) -> Path:
+        """The attempt's private directory, made when it is asked for; at first it is empty."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._directory
+
+    async def complete(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        model: str | None = None,
+        **options: Any,
+    ) -> Completion:
+        """Ask a model: recorded, under the run's caps, paid once; in a later session answered from the log.
+
+        `messages` and `tools` are in OpenAI's shape; `options` are further fields of the request and count
+        more than the run's settings.
+
+        Raises:
+            CallRefused: there is no answer, and why.
+        """
+        return await self._calls.complete(messages, tools=tools, model=model, **options)
+
+    async def tool(self, name: str, /, **arguments: Any) -> Any:
+        """Run one of the run's tools: recorded when it begins and ends; later its recorded result is given.
+
+        The result is what a model would be given, as JSON: mostly an object with `error` (null or a text).
+        """
+        return await self._calls.tool(name, **arguments)
 
 
 class PlainContext:
@@ -94,12 +129,16 @@ class PlainContext:
         self._loop = loop
         self.unit = context.unit
         self.attempt = context.attempt
-        self.directory = context.directory
         self.task = context.task
         self.adapter = context.adapter
         self.params = context.params
         self.model = context.model
         self.tools = context.tools
+
+    @property
+    def directory(self) -> Path:
+        """As `AgentContext.directory`."""
+        return self._context.directory
 
     def complete(
         self,

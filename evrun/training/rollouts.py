@@ -155,7 +155,7 @@ class RolloutRunner:
         if why is not None:
             await self._end(job, held, failed(SUPERSEDED, why), 0, conclude)
             return True
-        self._prepare(calls)
+        await self._prepare(calls)
         began = monotonic()
         outcome = await lead(calls, lambda: self._outcome(calls, job))
         wall_ms = round((monotonic() - began) * 1000)
@@ -194,12 +194,17 @@ class RolloutRunner:
             return "the directory in which its tools have worked is gone"
         return interrupted_tool(calls, self._s.tools)
 
-    def _prepare(self, calls: AgentCalls | NoCalls) -> None:
-        """An empty directory; that of results that are fed back, and not made again, is left as it is."""
+    async def _prepare(self, calls: AgentCalls | NoCalls) -> None:
+        """No directory, or that of results which are fed back and not made again: it stays as it is."""
         own = None if isinstance(calls, NoCalls) else calls.attempt().own
         if own is None or not own.tools or self._agent.is_program:
-            shutil.rmtree(calls.directory, ignore_errors=True)
-        calls.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._clear(calls.unit, calls.number)
+
+    async def _clear(self, unit: str, attempt: int) -> None:
+        """Remove an attempt's directory; mostly there is none, since it is made when it is asked for."""
+        directory = self._directory(unit, attempt)
+        if directory.exists():
+            await to_thread.run_sync(lambda: shutil.rmtree(directory, ignore_errors=True))
 
     async def _outcome(self, calls: AgentCalls | NoCalls, job: Job) -> Outcome:
         given = Given(job.task, job.adapter, self._config.agent.params, self._marker, self._redactor)
@@ -263,7 +268,7 @@ class RolloutRunner:
             await behind
             if judged:
                 await self._journal.record(*judged)
-        shutil.rmtree(self._directory(job.unit, held.attempt), ignore_errors=True)
+        await self._clear(job.unit, held.attempt)
 
     def _is_last(self, job: Job, outcome: Outcome) -> bool:
         """Whether a failed attempt is the last at an evaluation's task, which has to be told."""

@@ -1,7 +1,9 @@
 """Agents of training that call models: `chat`, functions with a context, and programs."""
 
 import json
+import shutil
 
+import anyio
 import pytest
 
 from eventlog.events import (
@@ -12,8 +14,9 @@ from eventlog.events import (
     RolloutStarted,
     ToolFinished,
 )
+from evrun.batch.control import Ending
 from tests.endpoint.client import running_endpoint
-from tests.training.rolling import Stand, in_a_process, output_of, written
+from tests.training.rolling import Stand, conclude, in_a_process, output_of, written
 
 TASK = {"a": {"id": "a", "prompt": "What is it?", "answer": "Answer to What is it?"}}
 
@@ -231,3 +234,59 @@ def test_a_function_without_a_model_is_told_what_to_configure(tmp_path):
     (end,) = stand.events(RolloutFinished)
     assert end.error_class == "CallRefused"
     assert "no model is configured for the agent: give `model`" in end.message
+
+
+LONG = (
+    "{a}def run(task, adapter, ctx):\n"
+    "    said = []\n"
+    "    for n in range(3):\n"
+    "        said.append(({w}ctx.complete([{{'role': 'user', 'content': f'{{n}}'}}])).text)\n"
+    "    return ' '.join(said)\n"
+)
+
+
+@pytest.mark.parametrize("words", [("async ", "await "), ("", "")], ids=["async", "plain"])
+def test_a_run_that_is_told_to_end_lets_the_call_under_way_finish_and_goes_on_later(words, tmp_path):
+    """As on Ctrl-C: the answer is recorded, nothing new is asked, the attempt stays open; nothing is lost."""
+    agent = f"{written(tmp_path, LONG.format(a=words[0], w=words[1]))}run"
+    with running_endpoint(latency_ms=300) as endpoint:
+        stand = Stand(tmp_path, TASK, base_url=endpoint.base_url, agent=agent)
+        anyio.run(_told_to_end, stand)
+        assert (len(stand.events(ModelAnswered)), stand.events(RolloutFinished)) == (1, [])
+        later = Stand(tmp_path, TASK, base_url=endpoint.base_url, agent=agent)
+        later.run()
+        assert [request["prompt"] for request in endpoint.requests()] == ["0", "1", "2"]
+    assert output_of(later.events(RolloutFinished)[0]) == "Answer to 0 Answer to 1 Answer to 2"
+    assert [(one.attempt, one.carried) for one in later.events(RolloutStarted)] == [(1, False), (1, True)]
+
+
+async def _told_to_end(stand):
+    """A session that is told to end while its first call is under way."""
+    async with stand.runner() as runner, anyio.create_task_group() as group:
+        group.start_soon(runner.run, stand.job("a"), conclude)
+        while not stand.state.ledger.reserved:  # noqa: ASYNC110 (the log's thread tells nobody)
+            await anyio.sleep(0.01)
+        stand.control.stop(Ending("interrupted", 130, "told to end"))
+
+
+def test_tools_whose_directory_is_gone_are_no_ground_to_go_on_from(tmp_path):
+    """What they had made is not there: the attempt is superseded, and a new one asks anew."""
+    agent = (
+        "import os, pathlib\nSEEN = pathlib.Path(__file__).with_name('seen')\n"
+        "async def run(task, adapter, ctx):\n"
+        "    await ctx.tool('terminal', command='echo made > made.txt')\n"
+        "    if not SEEN.exists():\n        SEEN.touch()\n        os._exit(9)\n"
+        "    return (ctx.directory / 'made.txt').read_text()\n"
+    )
+    with running_endpoint() as endpoint:
+        given = {
+            "agent": f"{written(tmp_path, agent)}run", "base_url": endpoint.base_url,
+            "toolsets": ["terminal"],
+        }  # fmt: skip
+        assert in_a_process(tmp_path, TASK, ["a"], **given) == 9
+        shutil.rmtree(tmp_path / "work")
+        stand = Stand(tmp_path, TASK, **given)
+        stand.run()
+    ends = stand.events(RolloutFinished)
+    assert [(end.attempt, end.error_class) for end in ends] == [(1, "superseded"), (2, None)]
+    assert output_of(ends[1]) == "made\n"
