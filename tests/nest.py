@@ -2,7 +2,8 @@
 
 Started by `tests/warm.py`, which says what it is for. An order is one byte and five descriptors: the file in
 which it stands, the pipe on which the nest says the process's pid and later how it ended, and the process's
-own stdin, stdout and stderr. A nest ends when the tests do, whose socket closes then.
+own stdin, stdout and stderr. It comes on the socket of the tests, with which a nest ends, or through a door
+that has a name. Who ordered a process and is gone before its end takes it along.
 """
 
 import atexit
@@ -31,27 +32,38 @@ HIGHEST = 4096
 class Nest:
     """Forks, and says of each process that it forked how it ended."""
 
-    def __init__(self, orders: socket.socket) -> None:
+    def __init__(self, orders: socket.socket, door: socket.socket) -> None:
         self._orders = orders
+        self._door = door
         self._lives: dict[int, int] = {}
         self._woken, wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._poll = select.poll()
+        self._poll.register(orders, select.POLLIN)
+        self._poll.register(door, select.POLLIN)
+        self._poll.register(self._woken, select.POLLIN)
 
     def serve(self) -> Callable[[], object] | None:
         """Fork for each order. In such a process, what it is to do; in the nest null, when no order comes."""
         while True:
-            ready, _, _ = select.select([self._orders, self._woken], [], [])
+            ready = {descriptor for descriptor, _ in self._poll.poll()}
             if self._woken in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._woken, 4096)
                 self._reap()
-            if self._orders in ready:
-                byte, descriptors, _, _ = socket.recv_fds(self._orders, 1, 5)
-                if not byte:
+            self._end_with_those_who_ordered(ready)
+            taken = []
+            if self._orders.fileno() in ready:
+                taken.append(_take(self._orders))
+                if not taken[0]:
                     return None
+            if self._door.fileno() in ready:
+                with self._door.accept()[0] as visitor:
+                    taken.append(_take(visitor))
+            for descriptors in filter(None, taken):
                 task = self._fork(*descriptors)
                 if task is not None:
                     return task
@@ -63,12 +75,18 @@ class Nest:
         pid = os.fork()
         if not pid:
             self._orders.detach()
+            self._door.detach()
             return _become(order, standard)
         for descriptor in standard:
             os.close(descriptor)
-        os.write(life, b"%d\n" % pid)
         self._lives[pid] = life
+        self._poll.register(life, 0)  # only that nobody reads it any more
+        self._say(life, pid)
         return None
+
+    def _say(self, life: int, number: int) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(life, b"%d\n" % number)
 
     def _reap(self) -> None:
         while self._lives:
@@ -76,9 +94,23 @@ class Nest:
             if not pid:
                 return
             life = self._lives.pop(pid)
-            with contextlib.suppress(BrokenPipeError):  # nobody waits for it
-                os.write(life, b"%d\n" % status)
+            self._poll.unregister(life)
+            self._say(life, status)
             os.close(life)
+
+    def _end_with_those_who_ordered(self, ready: set[int]) -> None:
+        """Whoever kills a `warm_program` means its process: so that is killed too, before anything else."""
+        for pid, life in list(self._lives.items()):
+            if life in ready:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                self._poll.unregister(life)
+                os.close(self._lives.pop(pid))
+
+
+def _take(orders: socket.socket) -> list[int]:
+    """The descriptors of an order; none where who was to give it has gone."""
+    return socket.recv_fds(orders, 1, 5)[1]
 
 
 def _become(order: dict[str, Any], standard: tuple[int, ...]) -> Callable[[], object]:
@@ -104,7 +136,8 @@ def main() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    task = Nest(socket.socket(fileno=int(sys.argv[1]))).serve()
+    orders, door = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
+    task = Nest(orders, door).serve()
     if task is not None:
         _do(task)
 

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests import warm
 from tests.endpoint.client import running_endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -219,11 +220,10 @@ def _environment(directory: Path, base_url: str) -> dict[str, str]:
     }
     programs = directory / "bin"
     programs.mkdir()
-    for name, arguments in (("python", ""), ("evrun", " -m cli.main")):
-        program = programs / name
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n')
-        program.chmod(0o755)
-    return kept | {
+    python = programs / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    environment = kept | {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PYTHONUNBUFFERED": "1",
@@ -235,6 +235,8 @@ def _environment(directory: Path, base_url: str) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "OPENAI_BASE_URL": base_url,
     }
+    warm.program(programs / "evrun", "cli.main:main", environment)
+    return environment
 
 
 def _printed(script: Path, place: Path, environment: dict[str, str]) -> str:

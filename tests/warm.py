@@ -13,6 +13,7 @@ import atexit
 import json
 import os
 import select
+import shlex
 import socket
 import subprocess
 import sys
@@ -20,12 +21,20 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self, TextIO
+from typing import NamedTuple, Self, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "tests/warm_program.py"
 NESTS = 2
 EARLY = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_", "SSL_", "OPENSSL_", "AIOHTTP_")
 """Beginnings of the names of variables that are looked at before `main`, or by what is imported."""
+
+
+class Nest(NamedTuple):
+    """Where a nest takes orders: a socket, and the name of another."""
+
+    orders: socket.socket
+    door: str
 
 
 class Warm:
@@ -114,14 +123,9 @@ class Warm:
 
 
 def fits(environment: Mapping[str, str]) -> bool:
-    """Whether a process out of a nest would see of this environment what a new interpreter sees."""
-    return _early(environment) == _early(_surroundings())
-
-
-def _surroundings() -> dict[str, str]:
-    """The environment of a nest."""
+    """Whether a process out of a nest of the tests' own would see what a new interpreter sees of this."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHONDONTWRITE")}
-    return {**kept, "PYTHONPATH": str(ROOT)}
+    return _early(environment) == _early({**kept, "PYTHONPATH": str(ROOT)})
 
 
 def _early(environment: Mapping[str, str]) -> dict[str, str]:
@@ -149,7 +153,9 @@ def start(
         file.write(json.dumps(order).encode())
         file.flush()
         given = nothing.fileno() if stdin is None else stdin
-        socket.send_fds(_next_nest(), [b"!"], [file.fileno(), told, given, printed, complained])
+        socket.send_fds(
+            _next_nest(environment).orders, [b"!"], [file.fileno(), told, given, printed, complained]
+        )
     for descriptor in (told, printed) if stderr is not None else (told, printed, complained):
         os.close(descriptor)
     return Warm(
@@ -160,30 +166,44 @@ def start(
     )
 
 
-def _next_nest() -> socket.socket:
+def program(path: Path, entry: str, environment: Mapping[str, str]) -> None:
+    """Write a program for shells with this environment, which is `entry` out of a nest."""
+    words = shlex.join([sys.executable, "-I", "-S", str(PROGRAM), _next_nest(environment).door, entry])
+    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    path.chmod(0o755)
+
+
+def _next_nest(environment: Mapping[str, str]) -> Nest:
     """They are made as they are needed, so that who starts one process has none that is still importing."""
-    if len(_nests) < NESTS:
-        _nests.append(_nest())
-    else:
-        _nests.append(_nests.pop(0))
-    return _nests[-1]
+    early = _early(environment)
+    nests = _nests.setdefault(json.dumps(early, sort_keys=True), [])
+    nests.append(_nest(early) if len(nests) < NESTS else nests.pop(0))
+    return nests[-1]
 
 
-_nests: list[socket.socket] = []
+_nests: dict[str, list[Nest]] = {}
+"""By what an interpreter looks at early; the one that was used last is the last."""
 
 
-def _nest() -> socket.socket:
+def _nest(early: Mapping[str, str]) -> Nest:
+    late = {name: value for name, value in os.environ.items() if not name.startswith(EARLY)}
     ours, theirs = socket.socketpair()
-    with theirs:
+    place = tempfile.TemporaryDirectory(prefix="nest-")  # of a short name, as sockets need it
+    nest = Nest(ours, f"{place.name}/door")
+    with theirs, socket.socket(socket.AF_UNIX) as door:
+        door.bind(nest.door)
+        door.listen(64)
+        taken = [theirs.fileno(), door.fileno()]
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.nest", str(theirs.fileno())],
-            cwd=ROOT, env=_surroundings(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
+            [sys.executable, "-m", "tests.nest", *map(str, taken)],
+            cwd=ROOT, env={**late, **early}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            pass_fds=taken,
         )  # fmt: skip
 
     def end() -> None:
         ours.close()
         process.wait()
+        place.cleanup()
 
     atexit.register(end)
-    return ours
+    return nest

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cli.main import call
+from tests import warm
 
 ROOT = Path(__file__).parent.parent.parent
 EVRUN = [sys.executable, "-m", "cli.main"]
@@ -55,6 +56,14 @@ def evrun_process(*arguments: object, cwd: Path, environment: dict[str, str] | N
         check=False,
     )
     return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def evrun_forked(*arguments: object, cwd: Path, environment: dict[str, str] | None = None) -> Said:
+    """The same, forked from a process that has imported everything: for those who start many."""
+    surroundings = ENVIRONMENT | (environment or {})
+    process = warm.start("cli.main:main", [*map(str, arguments)], cwd=cwd, environment=surroundings)
+    out, err = process.communicate(60)
+    return Said(process.wait(), out, err)
 
 
 def start(*arguments: object, cwd: Path) -> "subprocess.Popen[str]":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import evrun_process
+from tests.cli.shell import evrun_forked
 from tests.endpoint.client import RunningEndpoint, running_endpoint
 
 PROMPT = '{"prompt": "hello"}\n'
@@ -19,7 +19,7 @@ def _endpoint():
 
 def recorded(cwd: Path, run: str = "r") -> dict:
     """The settings that a run's first event records."""
-    said = evrun_process("events", run, "--type", "RunStarted", "--json", cwd=cwd)
+    said = evrun_forked("events", run, "--type", "RunStarted", "--json", cwd=cwd)
     return json.loads(said.out.splitlines()[0])["data"]["settings"]
 
 
@@ -27,7 +27,7 @@ def begin(cwd: Path, endpoint: RunningEndpoint, *arguments: object, **environmen
     """A run of one prompt in a directory, with these arguments and variables."""
     (cwd / "d.jsonl").write_text(PROMPT)
     values = {"OPENAI_BASE_URL": endpoint.base_url, **environment}
-    return evrun_process("run", "d.jsonl", "--run-name", "r", *arguments, cwd=cwd, environment=values)
+    return evrun_forked("run", "d.jsonl", "--run-name", "r", *arguments, cwd=cwd, environment=values)
 
 
 def test_typed_counts_more_than_config_than_environment_than_dotenv(endpoint, tmp_path):
@@ -55,7 +55,7 @@ def test_everything_that_can_be_typed_can_stand_in_a_config_file(endpoint, tmp_p
     }  # fmt: skip
     (tmp_path / "d.jsonl").write_text(PROMPT)
     (tmp_path / "run.json").write_text(json.dumps(values))
-    said = evrun_process(
+    said = evrun_forked(
         "run", "--config", "run.json", cwd=tmp_path, environment={"OPENAI_BASE_URL": endpoint.base_url}
     )
     assert said.code == 0, said.err
@@ -77,10 +77,10 @@ def test_on_a_resume_the_record_counts_more_than_the_environment(endpoint, tmp_p
     assert begin(tmp_path, endpoint, "--model", "m", "--concurrency", 4).code == 0
     values = {"OPENAI_BASE_URL": endpoint.base_url, "EVRUN_CONCURRENCY": "9", "EVRUN_TOOLSETS": "none"}
     resume = ("run", "--run-name", "r", "--resume")
-    said = evrun_process(*resume, cwd=tmp_path, environment=values)
+    said = evrun_forked(*resume, cwd=tmp_path, environment=values)
     assert (said.code, "changed" in said.err) == (0, False)
     (tmp_path / "more.yaml").write_text("concurrency: 5\n")
-    said = evrun_process(*resume, "--config", "more.yaml", cwd=tmp_path, environment=values)
+    said = evrun_forked(*resume, "--config", "more.yaml", cwd=tmp_path, environment=values)
     assert (said.code, "concurrency 4 -> 5" in said.err) == (0, True)
 
 
@@ -135,7 +135,7 @@ def test_a_wrong_variable_is_named(endpoint, tmp_path):
 def test_other_commands_hear_the_environment_too(endpoint, tmp_path):
     """EVRUN_OUTPUT_DIR is where a run is made, and where it is looked for."""
     assert begin(tmp_path, endpoint, "--model", "m", EVRUN_OUTPUT_DIR="elsewhere").code == 0
-    said = evrun_process("status", "r", "--json", cwd=tmp_path, environment={"EVRUN_OUTPUT_DIR": "elsewhere"})
+    said = evrun_forked("status", "r", "--json", cwd=tmp_path, environment={"EVRUN_OUTPUT_DIR": "elsewhere"})
     assert (said.code, said.json["dir"]) == (0, "elsewhere/r")
 
 
@@ -144,7 +144,7 @@ def test_plain_values_of_a_yaml_file_are_what_is_written(endpoint, tmp_path):
     (tmp_path / "d.jsonl").write_text(PROMPT)
     text = "run_name: 2026_01_15\nmodel: 1.10\nsystem_prompt: 0123\nstop: [1]\ndataset_file: d.jsonl\n"
     (tmp_path / "run.yaml").write_text(text.replace("stop: [1]\n", "toolsets: []\nretry_failed: true\n"))
-    said = evrun_process(
+    said = evrun_forked(
         "run", "--config", "run.yaml", cwd=tmp_path, environment={"OPENAI_BASE_URL": endpoint.base_url}
     )
     assert said.code == 0, said.err

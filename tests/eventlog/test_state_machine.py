@@ -1,6 +1,6 @@
 """Hypothesis plays with a log on a forgetful disk, and a list of commits says what must be in it.
 
-A longer game: `EVRUN_STEPS=20 scripts/test tests/eventlog/test_state_machine.py` plays twenty times as many.
+A longer game: `EVRUN_STEPS=40 scripts/test tests/eventlog/test_state_machine.py` plays forty times as many.
 """
 
 import errno
@@ -168,7 +168,7 @@ class Game(RuleBasedStateMachine):
 
 TestGame = Game.TestCase
 TestGame.settings = settings(
-    max_examples=400 * SCALE,
+    max_examples=200 * SCALE,
     stateful_step_count=80,
     deadline=None,
     suppress_health_check=list(HealthCheck),
