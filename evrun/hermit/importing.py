@@ -40,7 +40,8 @@ from .contents import as_contents
 from .ends import evaluation_facts, final_facts, is_finished
 from .facts import Moment, Told
 from .money import Books
-from .survey import STEPS, Survey, survey
+from .reading import read_mapping
+from .survey import CONFIG, STEPS, Survey, open_tree, survey
 
 TEMPLATE, RUN_YAML = "template", "run.yaml"
 _SHOWN_ID = 8
@@ -105,11 +106,18 @@ def import_hermit(asked: HermitImport, warn: Callable[[str], None]) -> HermitImp
         LogLocked: another process makes a run of this name just now.
         OSError: the log could not be written; nothing was made.
     """
-    plan = _planned(asked)
-    # Its clock shows the times of Hermit, so what the writer says about slow disks means nothing.
-    clock = _Clock(plan.told.first_ns())
-    write_whole(plan.directory, lambda _: None, partial(_fill, plan=plan, clock=clock), clock)
-    config = _beside(plan)
+    recorded = read_mapping(asked.source / CONFIG)
+    with open_tree(recorded, asked.source, asked.tree) as tree:
+        plan = _planned(asked, survey(asked.source, recorded, tree))
+        # Its clock shows the times of Hermit, so what the writer says about slow disks means nothing.
+        clock = _Clock(plan.told.first_ns())
+        write_whole(plan.directory, lambda _: None, partial(_fill, plan=plan, clock=clock), clock)
+        config = _beside(plan)
+    return _shown(plan, config, warn)
+
+
+def _shown(plan: _Plan, config: Path, warn: Callable[[str], None]) -> HermitImported:
+    """The views and the tree of what was made."""
     with closing(LogReader.open(plan.directory / LOG)) as reader:
         views = open_training_views(plan.directory, reader)
         views.finish()
@@ -138,12 +146,7 @@ class _Clock:
         self._at_ns = at_ns
 
 
-def _planned(asked: HermitImport) -> _Plan:
-    if not asked.source.is_dir():
-        raise UsageFault(
-            f"{asked.source}: no directory", hint="give that of a run, for example runs/my_first_run"
-        )
-    found = survey(asked.source, asked.tree)
+def _planned(asked: HermitImport, found: Survey) -> _Plan:
     name = asked.run_name or run_name_of(found.recorded, asked.source)
     check_run_name(name)
     output_dir = asked.output_dir.resolve()

@@ -9,11 +9,12 @@ from ..effects.git import TAGS, Tree
 from ..errors import RunFailed, UsageFault
 from .configuring import run_name_of
 from .lines import EvaluationSummary, MaterialPart, RunSummary, StepLine
-from .reading import Source, read_mapping
+from .reading import Source
 
 CONFIG, STEPS, SUMMARY, MATERIAL, EVALUATIONS = (
     "config.yaml", "steps.jsonl", "summary.json", "learning_material", "eval",
 )  # fmt: skip
+_HINT = "give the run's git repository with --tree"
 
 
 class Survey(NamedTuple):
@@ -43,16 +44,35 @@ class Survey(NamedTuple):
         return self.steps[-1].commit if self.steps else self.start
 
 
-def survey(directory: Path, tree_dir: Path | None) -> Survey:
+def open_tree(recorded: dict[str, Any], directory: Path, given: Path | None) -> Tree:
+    """The git repository with the run's commits, to be closed.
+
+    Raises:
+        UsageFault: there is none where it could be.
+    """
+    template = recorded.get("template")
+    identity = str(template.get("id")) if isinstance(template, dict) else ""
+    told = Path(str(recorded.get("tree") or ""))
+    beside = directory.resolve().parent / "trees" / identity
+    places = [given] if given is not None else [beside, told]
+    for place in places:
+        if Tree.exists(place):
+            try:
+                return Tree.open(place)
+            except RunFailed as error:
+                raise UsageFault(str(error), hint=_HINT) from error
+    looked = " and ".join(dict.fromkeys(map(str, places)))
+    raise UsageFault(f"no git repository with the run's commits: looked at {looked}", hint=_HINT)
+
+
+def survey(directory: Path, recorded: dict[str, Any], tree: Tree) -> Survey:
     """Look through a run directory.
 
     Raises:
-        UsageFault: it is none, or its commits are not to be found.
+        UsageFault: its commits are not in the tree.
     """
     source = Source(directory)
-    recorded = read_mapping(directory / CONFIG)
     name = run_name_of(recorded, directory)
-    tree = _tree(recorded, directory, tree_dir)
     start, root = str(recorded.get("start") or ""), tree.resolve("root") or ""
     for what, commit in (("the commit that it starts from", start), ("the template's commit, `root`", root)):
         if not commit or not tree.has(commit):
@@ -79,25 +99,6 @@ def objects_of(found: Survey) -> list[GitObject]:
         for kind, data in found.tree.history(commit):
             objects.setdefault(git_id(kind, data), (kind, data))
     return list(objects.values())
-
-
-_HINT = "give the run's git repository with --tree"
-
-
-def _tree(recorded: dict[str, Any], directory: Path, given: Path | None) -> Tree:
-    template = recorded.get("template")
-    identity = str(template.get("id")) if isinstance(template, dict) else ""
-    told = Path(str(recorded.get("tree") or ""))
-    beside = directory.resolve().parent / "trees" / identity
-    places = [given] if given is not None else [beside, told]
-    for place in places:
-        if Tree.exists(place):
-            try:
-                return Tree.open(place)
-            except RunFailed as error:
-                raise UsageFault(str(error), hint=_HINT) from error
-    looked = " and ".join(dict.fromkeys(map(str, places)))
-    raise UsageFault(f"no git repository with the run's commits: looked at {looked}", hint=_HINT)
 
 
 def _steps(source: Source, tree: Tree, start: str) -> list[StepLine]:
