@@ -24,6 +24,7 @@ COMMANDS = {
     "eval": "Evaluate an adapter of a training run on held-out tasks.",
     "diff": "Show what differs between two versions of an adapter.",
     "deploy": "Make a workspace for a coding agent of an adapter.",
+    "fork": "Begin a training run with a step of another one.",
     "status": "Show how far a run is, also while it is going on.",
     "stop": "End the process that works on a run; everything is kept.",
     "list": "List the runs of a directory, each with how it stands.",

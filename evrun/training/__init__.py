@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .deploying import HOSTS as HOSTS
     from .deploying import deploy as deploy
     from .diffing import compare_versions as compare_versions
+    from .forking import fork_run as fork_run
     from .replaying import check_training_run as check_training_run
     from .replaying import rebuild_training_run as rebuild_training_run
     from .trainer import newest_evaluation as newest_evaluation
@@ -33,6 +34,7 @@ _HOMES = {
     "check_training_sync": "checking",
     "compare_versions": "diffing",
     "deploy": "deploying",
+    "fork_run": "forking",
     "load_config": "config_file",
     "newest_evaluation": "trainer",
     "rebuild_training_run": "replaying",
@@ -52,6 +54,7 @@ __all__ = [
     "check_training_sync",
     "compare_versions",
     "deploy",
+    "fork_run",
     "load_config",
     "newest_evaluation",
     "rebuild_training_run",

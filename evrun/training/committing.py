@@ -111,11 +111,13 @@ class Committer:
     def _message(self, current: OpenStep, returned: EvolverReturned) -> str:
         subject = " ".join(returned.summary.split())[:200] or returned.status
         where = f"step {current.step} (epoch {current.epoch})" if current.step else "bootstrap"
+        # Where a learner's file lies is of this machine, and no part of what was learned.
+        evolver = self._config.evolver.name.rpartition("/")[2]
         lines = [
-            f"{where} [{self._config.evolver.name}]: {subject}",
+            f"{where} [{evolver}]: {subject}",
             "",
             f"run: {self._config.trainer.run_name}",
-            f"evolver: {self._config.evolver.name}",
+            f"evolver: {evolver}",
             f"records: step_{current.step:04d}/",
         ]
         if returned.output and any(entry.path == "report.md" for entry in returned.output):
