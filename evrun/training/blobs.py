@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from ..errors import RunFailed
 LARGEST_FILE = 64 * 1024 * 1024
 """A larger file is refused: a commit of the log holds 256 MiB at most."""
 LARGEST_COMMIT = 192 * 1024 * 1024
+LARGEST_AT_HAND = 16 * 1024 * 1024
 
 
 class Content(NamedTuple):
@@ -76,11 +78,16 @@ def write_files(directory: Path, files: Files) -> None:
 
 
 class Blobs:
-    """The contents that a run's log holds."""
+    """The contents that a run's log holds. Those that were used last are kept at hand, up to a bound.
+
+    A step reads the adapter, the template and the learner's state again and again, mostly unchanged.
+    """
 
     def __init__(self, state: TrainingState, reader: LogReader) -> None:
         self._state = state
         self._reader = reader
+        self._at_hand: OrderedDict[bytes, bytes] = OrderedDict()
+        self._bytes = 0
 
     def missing(self, *trees: Files) -> list[BlobStored]:
         """What is to be recorded, so that all these files' contents are in the log; each content once."""
@@ -90,6 +97,8 @@ class Blobs:
                 digest = hashlib.sha256(content.data).digest()
                 if digest not in self._state.blobs:
                     events[digest] = BlobStored(digest, content.data)
+        for event in events.values():
+            self._keep(event.digest, event.data)
         return list(events.values())
 
     def read(self, digest: bytes) -> bytes:
@@ -101,9 +110,21 @@ class Blobs:
         sequence = self._state.blobs.get(digest)
         if sequence is None:
             raise RunFailed(f"the log holds no content with the digest {digest.hex()}")
+        known = self._at_hand.get(digest)
+        if known is not None:
+            self._at_hand.move_to_end(digest)
+            return known
         event = self.event(sequence)
         assert isinstance(event, BlobStored)
+        self._keep(digest, event.data)
         return event.data
+
+    def _keep(self, digest: bytes, data: bytes) -> None:
+        if digest not in self._at_hand and len(data) <= LARGEST_AT_HAND // 4:
+            self._at_hand[digest] = data
+            self._bytes += len(data)
+        while self._bytes > LARGEST_AT_HAND:
+            self._bytes -= len(self._at_hand.popitem(last=False)[1])
 
     def event(self, sequence: int) -> Event:
         """A durable event."""
