@@ -191,7 +191,7 @@ class TrainingState:
     def _history_stored(self, record: Recorded, event: HistoryStored) -> None:
         self.history.append(record.sequence)
         if event.complete:
-            self.history_complete = True
+            self.history_complete, self.told = True, record.sequence
             self.head, self.start, self.root = event.head, event.head, event.root
             self.files, self.root_files = event.files, event.root_files
             self.adapters[event.head] = adapter_digest(event.files)

@@ -1,12 +1,13 @@
 """The views of a training run compared with its log, writing nothing."""
 
 import re
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from eventlog.events import StepCommitted
+from eventlog.events import FileEntry, StepCommitted
 
 from ..load import Log, fold_log
 from ..render_card import render_standing_card
@@ -33,6 +34,10 @@ def check_training(reader: Log, directory: Path, to_sequence: int | None = None)
         EventLogError: the log cannot be read, or a newer evrun wrote it.
     """
     return _Comparison(reader, directory, fold_log(reader, to_sequence)).all()
+
+
+_Version = tuple[str, bytes, bool]
+"""A file's path, the digest of its content, and whether it may be run."""
 
 
 class _Stamp(msgspec.Struct):
@@ -86,7 +91,7 @@ class _Comparison:
         wrong = list(compare_tree(path, view.tree()))
         if not wrong:
             yield _check(view.path, None)
-        earlier: set[tuple[str, bytes]] | None = None
+        earlier: set[_Version] | None = None
         for name, why in wrong:
             if why == "differs" and view.path == f"{CHECKOUT}/":
                 earlier = self._earlier_files() if earlier is None else earlier
@@ -118,18 +123,18 @@ class _Comparison:
             return any(render_evaluation(one) == data for one in finished_of(group))
         return False
 
-    def _earlier_files(self) -> set[tuple[str, bytes]]:
-        """All files of all commits of the run."""
-        found = set()
+    def _earlier_files(self) -> set[_Version]:
+        """All files of all commits of the run, and of where it began."""
+        found = _versions(self._state.training.root_files)
         for record in self._state.training.steps:
             for commit in self._contents.event(record.sequence, StepCommitted).commits:
-                found |= {(entry.path, entry.digest) for entry in commit.files}
+                found |= _versions(commit.files)
         final = self._state.training.final
         if final is not None:
-            found |= {(entry.path, entry.digest) for entry in final.commit.files}
+            found |= _versions(final.commit.files)
         return found
 
-    def _was_right(self, name: str, path: Path, earlier: set[tuple[str, bytes]]) -> bool:
+    def _was_right(self, name: str, path: Path, earlier: set[_Version]) -> bool:
         if not path.is_file() or path.is_symlink():
             return False
         training = self._state.training
@@ -142,8 +147,8 @@ class _Comparison:
             )
             if path.read_bytes() in cards:
                 return True
-        start = {(entry.path, entry.digest) for entry in training.root_files}
-        return (name, digest_of(path)) in earlier | start
+        runs = bool(path.stat().st_mode & stat.S_IXUSR)
+        return (name, digest_of(path), runs) in earlier
 
     def _is_open_material(self, path: str) -> bool:
         current = self._state.training.current
@@ -156,6 +161,10 @@ class _Comparison:
         if path == SUMMARY and _stamp((self._directory / path).read_bytes()) <= self._state.sequence:
             return "behind"
         return "differs"
+
+
+def _versions(files: Iterable[FileEntry]) -> set[_Version]:
+    return {(entry.path, entry.digest, entry.executable) for entry in files}
 
 
 def _check(path: str, why: Why) -> FileCheck:

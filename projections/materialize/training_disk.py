@@ -32,6 +32,13 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_empty(above: Path, directory: Path) -> None:
+    """Take away a directory if nothing is in it, and then `above` likewise."""
+    for place in (directory, above):
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
+
+
 def bring_tree(place: Path, tree: Tree, contents: Contents) -> None:
     """Let a directory hold these files and nothing else.
 

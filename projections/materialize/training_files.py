@@ -27,7 +27,15 @@ from ..training_views import (
     step_directory,
     step_of_directory,
 )
-from .training_disk import Growing, bring_file, bring_link, bring_tree, remove, sweep_trees
+from .training_disk import (
+    Growing,
+    bring_file,
+    bring_link,
+    bring_tree,
+    remove,
+    remove_empty,
+    sweep_trees,
+)
 
 
 class TrainingFiles:
@@ -61,6 +69,8 @@ class TrainingFiles:
         for path in unwanted(self._directory, views) if self._training.told else ():
             remove(self._directory / path)
             self._growing.pop(path, None)
+            if path.startswith(f"{EVALUATIONS}/"):
+                remove_empty(self._directory / EVALUATIONS, (self._directory / path).parent)
         for view in views.values():
             self._bring(view, deep=deep)
         self._shown = next(reversed(list(materials(self._training))), None)
