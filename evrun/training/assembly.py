@@ -80,6 +80,7 @@ async def assembled(
     names = {name for one in prepared.bindings if one is not None for name in secret_variables(one.settings)}
     redactor = Redactor(find_secrets(environment, *sorted(names)))
     places = Places(run_directory(config), journal.session)
+    places.keep(state.training)
     await to_thread.run_sync(places.clear_old)
     blobs = Blobs(state.training, opened.writer.reader())
     budget = Budget(state.ledger, opened.active_ns, ui.note, parts=training_parts(state), options=CAP_KEYS)

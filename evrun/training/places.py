@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..batch.tool_calls import attempt_directory
+from projections import TrainingState
+
 from .authoring import Workspace
 from .blobs import Files, write_files
 
@@ -24,6 +25,7 @@ class Places:
         self._run = directory.resolve()
         self._session = session
         self._made: set[str] = set()
+        self._kept: dict[tuple[str, int], Path] = {}
         self.work = self._run / "work"
 
     @property
@@ -33,8 +35,18 @@ class Places:
 
     def attempt(self, unit: str, attempt: int) -> Path:
         """The directory of an attempt at a unit in this session."""
-        named = attempt_directory(self.work, _file_name(unit), attempt)
-        return named.with_name(f"{named.name}-s{self._session}")
+        kept = self._kept.get((unit, attempt))
+        return self._named(unit, attempt, self._session) if kept is None else kept
+
+    def keep(self, state: TrainingState) -> None:
+        """Go on in the directories of rollouts that were left open after their tools had worked there.
+
+        What these gave is fed back, and not made again.
+        """
+        for unit, attempt in state.open.items():
+            if unit in state.rollouts and attempt.own is not None and attempt.own.tools:
+                place = self._named(unit, attempt.attempt, attempt.session)
+                self._kept[unit, attempt.attempt] = place
 
     def adapter(self, name: str, files: Files) -> Path:
         """A copy of an adapter for rollouts, made once a session."""
@@ -67,10 +79,13 @@ class Places:
 
     def clear_old(self) -> None:
         """Remove what earlier sessions left."""
-        mine = f"-s{self._session}"
+        mine, kept = f"-s{self._session}", {place.name for place in self._kept.values()}
         for entry in self.work.iterdir() if self.work.is_dir() else ():
-            if not entry.name.endswith(mine):
+            if not entry.name.endswith(mine) and entry.name not in kept:
                 shutil.rmtree(entry, ignore_errors=True)
+
+    def _named(self, unit: str, attempt: int, session: int) -> Path:
+        return self.work / f"{_file_name(unit)}-a{attempt}-s{session}"
 
     def drop(self, prefix: str) -> None:
         """Remove the directories of a part of the run whose name begins like this (``step:3/``)."""
