@@ -28,7 +28,7 @@ _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = tr
 _TREE, _LINK, _MODULE = "40000", "120000", "160000"
 _ID_LETTERS = 40
 _SHORTEST_PREFIX = 4
-_LOCK_TRIES = 20
+_LOCK_TRIES = 50
 _LOCK_WAIT_S = 0.02
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class TreeFile(NamedTuple):
 class Tree:
     """A repository; commits and objects are known by their ids in hex, refs by their full names.
 
-    A lock of git's that stays (its process was killed) is broken after a while: what it guards here is
+    A lock of git's that stays (its process was killed) is broken after a second: what it guards here is
     derived from logs, and whoever works on a run holds the run's own lock.
     """
 
@@ -189,13 +189,14 @@ class Tree:
             return self._refs[Ref(name.encode())].decode()
         return None
 
-    def refs(self) -> dict[str, str]:
-        """Every ref with what it stands at."""
+    def refs(self, below: str = "refs/") -> dict[str, str]:
+        """Every ref whose name begins so, with what it stands at; `below` ends in a slash."""
         found: dict[str, str] = {}
-        for name in sorted(self._refs.allkeys()):
-            at = self.ref(name.decode("utf-8", "replace"))
+        for name in sorted(self._refs.subkeys(Ref(below.rstrip("/").encode()))):
+            full = below + name.decode("utf-8", "replace")
+            at = self.ref(full)
             if at is not None:
-                found[name.decode()] = at
+                found[full] = at
         return found
 
     def set_ref(self, name: str, commit: str) -> None:
@@ -302,7 +303,12 @@ class Tree:
                 except FileLocked as locked:
                     lock = os.fsdecode(locked.lockfilename)
                     time.sleep(_LOCK_WAIT_S)
-            Path(lock).unlink(missing_ok=True)
+                except FileNotFoundError as lost:
+                    # Somebody took our lock away, who thought that we were dead.
+                    lock = os.fsdecode(lost.filename or "")
+                    time.sleep(_LOCK_WAIT_S)
+            if lock.endswith(".lock"):
+                Path(lock).unlink(missing_ok=True)
             return act()
         except OSError as error:
             raise RunFailed(f"{self.path}: git: {error}") from error
@@ -317,12 +323,14 @@ def _make(path: Path, head: str) -> None:
     ours = {"objects", "refs", "config"}
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        others = sorted({entry.name for entry in path.iterdir()} - ours)
+        names = {entry.name for entry in path.iterdir()} - ours
+        others = sorted(name for name in names if not name.endswith(".partial"))
         if others:
             raise RunFailed(f"{path}: holds {others[0]} and is no git repository", "choose another tree_dir")
         for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
             (path / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        (path / "config").write_text(_CONFIG)
+        if not (path / "config").exists():
+            replace_file(path / "config", [_CONFIG.encode()])
         replace_file(path / "HEAD", [f"ref: refs/heads/{head}\n".encode()])
     except OSError as error:
         raise RunFailed(f"{path}: cannot make a git repository: {error.strerror}") from error

@@ -3,6 +3,7 @@
 import hashlib
 
 import msgspec
+from anyio import to_thread
 
 from eventlog.events import EpochStarted, Event, StepStarted
 from projections import OpenStep, rollout_summary, rollout_unit
@@ -42,7 +43,7 @@ class Stepper:
             if not await self._learn(current):
                 return False
         if self._m.state.current is not None:
-            await self._commit(self._m.committer.boundary(current, self._tags(current), self._moment()))
+            await self._commit(await self._boundary(current, self._tags(current)))
         return True
 
     async def bootstrap(self) -> bool:
@@ -53,7 +54,7 @@ class Stepper:
         current = self._m.state.current
         if current is None or current.returned is None:
             return False
-        await self._commit(self._m.committer.boundary(current, [], self._moment()))
+        await self._commit(await self._boundary(current, []))
         return True
 
     async def _begin(self, chunk: Chunk) -> None:
@@ -102,6 +103,10 @@ class Stepper:
             "step", current.step, current.epoch, is_epoch_end=ends_epoch(self._m.state, self._train)
         )
         return current.returned is not None
+
+    async def _boundary(self, current: OpenStep, tags: list[str]) -> Boundary:
+        """What ends the step: in a thread, since a template's own check may take its time."""
+        return await to_thread.run_sync(self._m.committer.boundary, current, tags, self._moment())
 
     async def _commit(self, boundary: Boundary) -> None:
         """Git objects, then the boundary, then refs and views: what comes after it can be made again."""

@@ -72,7 +72,7 @@ def restore_tree(
     objects, refs = tree_of(state, reader, blobs)
     run = run_of(reader, blobs)
     with Tree.create(tree, TRUNK) as repository:
-        there = repository.refs()
+        there = _there(repository, refs, run)
         moved = _to_move(refs_of(state, run), refs, there, repository.has)
         if whole or moved:
             repository.add(objects)
@@ -92,13 +92,13 @@ def compare_tree(state: TrainingState, reader: LogReader, blobs: Blobs, tree: Pa
     objects, refs = tree_of(state, reader, blobs)
     if not Tree.exists(tree):
         return [FileCheck(f"tree/{name}", same=False, why="missing") for name in [*sorted(refs), "commits"]]
+    run = run_of(reader, blobs)
     with Tree.open(tree) as repository:
-        there, known, lost = repository.refs(), set[str](), 0
+        there, known, lost = _there(repository, refs, run), set[str](), 0
         for kind, data in objects:
             name = git_id(kind, data)
             known.add(name)
             lost += not repository.has(name)
-    run = run_of(reader, blobs)
     own = refs_of(state, run)
     found = [_ref_check(name, at, there, known, own=name in own) for name, at in sorted(refs.items())]
     found += [FileCheck(f"tree/{name}", same=False, why="differs") for name in _stale(run, refs, there)]
@@ -191,6 +191,12 @@ def _to_move(
     if any(name.startswith(f"{TAGS}{ROOT}@") for name in moved):
         moved += [name for name in refs if name not in own and name not in moved]
     return moved
+
+
+def _there(repository: Tree, refs: Iterable[str], run: str) -> dict[str, str]:
+    """What stands where the run's refs ought to be, and all of its tags; refs of others are not looked at."""
+    found = {name: at for name in refs if (at := repository.ref(name)) is not None}
+    return found | repository.refs(f"{TAGS}{run}/")
 
 
 def _stale(run: str, refs: Mapping[str, str], there: Mapping[str, str]) -> list[str]:

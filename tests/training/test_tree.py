@@ -262,6 +262,7 @@ def test_a_lock_that_a_killed_git_left_is_broken(finished):
 def test_a_half_made_repository_is_completed_and_a_strange_directory_left_alone(tmp_path):
     """A kill while it was made does no harm; somebody's directory is not filled with git's files."""
     (tmp_path / "half/objects").mkdir(parents=True)
+    (tmp_path / "half/HEAD.17.partial").touch()
     Tree.create(tmp_path / "half").close()
     assert git(tmp_path / "half", "rev-parse", "--is-bare-repository") == "true"
     (tmp_path / "mine").mkdir()
