@@ -194,7 +194,7 @@ class Evrun(Trainer):
 
     def command(self, config: Path) -> list[str]:
         """`evrun train`."""
-        return [sys.executable, "-m", "cli.main", "train", "--config", str(config)]
+        return [sys.executable, "-m", "cli.main", "train", "--config", str(config), "--json"]
 
     def _environment(self) -> dict[str, str]:
         return super()._environment() | {"PYTHONPATH": str(ROOT)}

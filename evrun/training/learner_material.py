@@ -43,5 +43,5 @@ def _trial(row: Mapping[str, Any]) -> Trial:
         output=row.get("output"),
         score=None if score is None else float(score),
         feedback=str(judge.get("feedback") or ""),
-        error=str(row.get("error") or row["status"]) if score is None else "",
+        error=str(row.get("error") or row["status"] or "no result") if score is None else "",
     )
