@@ -104,6 +104,7 @@ async def assembled(
                 with tree:
                     parts = _Parts(shared, roles, learner, tree, blobs, places)
                     yield _means(prepared, opened, parts, ui.note)
+                await to_thread.run_sync(places.clear)
     finally:
         await to_thread.run_sync(kill_orphans, opened.marker)
 

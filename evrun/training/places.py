@@ -77,6 +77,10 @@ class Places:
         history(places["history"])
         return Workspace(root=root, learning_material=self.material, **places)
 
+    def clear(self) -> None:
+        """Remove all of it: what is worth keeping is in the log."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
     def clear_old(self) -> None:
         """Remove what earlier sessions left."""
         mine, kept = f"-s{self._session}", {place.name for place in self._kept.values()}

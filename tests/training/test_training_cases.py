@@ -42,7 +42,7 @@ def git(toy: Toy, *words: str) -> str:
 
 def files_of(toy: Toy) -> dict[Path, bytes]:
     """All views of a run."""
-    views = [path for path in toy.run.rglob("*") if path.is_file() and "log" not in path.parts]
+    views = [path for path in toy.run.rglob("*") if path.is_file() and not {"log", "work"} & {*path.parts}]
     return {path: path.read_bytes() for path in views}
 
 
