@@ -155,12 +155,14 @@ class Afforded(NamedTuple):
     """How far a cap reaches: `steps` of `total`, where one costs at most `step_nano_usd` as far as is known.
 
     `unknown` names the parts whose cost nobody can say beforehand: with any, fewer steps may be afforded.
+    `on_top`: calls of the learner outside steps may cost something too, and are not counted.
     """
 
     steps: int
     total: int
     step_nano_usd: int
     unknown: tuple[str, ...] = ()
+    on_top: bool = False
 
     def words(self, cap_nano_usd: int) -> str:
         """The same for people."""
@@ -171,7 +173,8 @@ class Afforded(NamedTuple):
                 f"{share} pays for at most {self.steps} of {self.total} steps: one may take {step}, and more "
                 f"for {' and '.join(self.unknown)}"
             )
-        return f"{share} surely pays for {self.steps} of {self.total} steps: one takes {step} at most"
+        more = "; what the learner spends outside of steps comes on top" if self.on_top else ""
+        return f"{share} pays for {self.steps} of {self.total} steps: one takes {step} at most{more}"
 
 
 def steps_afforded(
@@ -179,12 +182,15 @@ def steps_afforded(
     caps: Mapping[str, int],
     bindings: Bindings,
     tasks: Tasks,
+    *,
     adapter_bytes: int = 0,
+    calls: int | None = None,
 ) -> Afforded | None:
     """How many steps the cap on USD can pay for, of how many; null without one, or where nothing is known.
 
     What each rollout and call of the learner may cost at most counts, once each: what is tried again, and
-    evaluations, come on top. `adapter_bytes` is how large the adapter is that the agent is given.
+    evaluations, come on top. `adapter_bytes` is how large the adapter is that the agent is given, `calls` how
+    many calls of the learner there are outside of steps, if that is known.
     """
     if "usd" not in caps:
         return None
@@ -194,13 +200,13 @@ def steps_afforded(
     costs = [size * (rollout or 0) + (learner or 0) for size in sizes]
     if not any(costs):
         return None
-    left, steps = caps["usd"] - caps.get("finalize_reserve_usd", 0), 0
+    left, steps = caps["usd"] - caps.get("finalize_reserve_usd", 0) - (calls or 0) * (learner or 0), 0
     for cost in costs:
         left -= cost
         if left < 0:
             break
         steps += 1
-    return Afforded(steps, len(costs), max(costs), tuple(unknown))
+    return Afforded(steps, len(costs), max(costs), tuple(unknown), calls is None and bool(learner))
 
 
 def _rollout_nano(config: TrainingConfig, bindings: Bindings, tasks: Tasks, adapter_bytes: int) -> int | None:

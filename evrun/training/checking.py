@@ -37,6 +37,7 @@ State = Literal["ok", "warning", "PROBLEM"]
 Found = TypeVar("Found")
 README = "README.md"
 MARKER = "check"
+_FROM_HERMIT = "it was written for Hermit: change the line to 'from evrun import …'; the names are the same"
 
 
 class Finding(NamedTuple):
@@ -67,6 +68,7 @@ async def check_training(
     look = _Look(config, environment)
     await to_thread.run_sync(look.around)
     await look.at_learner()
+    look.at_reach()
     await to_thread.run_sync(look.at_run)
     done = None
     if with_probe and look.tasks is not None and all(one.state != "PROBLEM" for one in look.findings):
@@ -93,18 +95,21 @@ class _Look:
         self._template: Template | None = None
         self._bindings: Bindings | None = None
         self._parts: dict[str, Any] = {}
+        self._calls: int | None = None
 
     def found(self, state: State, item: str, detail: str, hint: str | None = None) -> None:
         """Put something on the list."""
         self.findings.append(Finding(state, item, " ".join(detail.split()), hint))
 
+    def _refused(self, item: str, error: EvrunError) -> None:
+        hint = _FROM_HERMIT if "No module named 'hermit" in str(error) else error.hint
+        self.found("PROBLEM", item, str(error), hint)
+
     def around(self) -> None:
         """Everything but the learner and the run."""
         config = self._config
         self.tasks = self._tried("tasks", lambda: load_tasks(config), _in_words)
-        self._tried(
-            "task_info", lambda: _check_readme(config), lambda _: "has its README.md, or there is none"
-        )
+        self._tried("task_info", lambda: _check_readme(config), lambda _: config.task_info or "none")
         self._template = self._tried("template", lambda: load_template(config.template), lambda one: one.name)
         if self._template is not None:
             template = self._template
@@ -136,13 +141,6 @@ class _Look:
                 "warning", "budget", "no cap is set, and models that cost money may be asked",
                 f"set {CAP_KEYS['usd']}",
             )  # fmt: skip
-        if caps and self.tasks is not None:
-            files = self._template.files if self._template is not None else {}
-            size = sum(len(content.data) for content in files.values())
-            reach = steps_afforded(config, caps, bindings, self.tasks, size)
-            if reach is not None:
-                enough = reach.steps >= reach.total
-                self.found("ok" if enough else "warning", "steps", reach.words(caps["usd"]))
 
     async def at_learner(self) -> None:
         """Find the learner, in a process as in a run."""
@@ -157,10 +155,23 @@ class _Look:
             )
             async with load_learner(config, place) as learner:
                 await learner.start()
-                methods = ", ".join(sorted(learner.methods))
-            self.found("ok", "learner", f"{config.evolver.name} ({methods})")
+                methods = sorted(learner.methods)
+            self.found("ok", "learner", f"{config.evolver.name} ({', '.join(methods)})")
+            self._calls = len(set(methods) - {"step"})
         except EvrunError as error:
-            self.found("PROBLEM", "learner", str(error), error.hint)
+            self._refused("learner", error)
+
+    def at_reach(self) -> None:
+        """How far the cap on USD reaches."""
+        caps, template = self._parts.get("caps"), self._template
+        if not caps or self.tasks is None or template is None or self._bindings is None:
+            return
+        size = sum(len(content.data) for content in template.files.values())
+        reach = steps_afforded(
+            self._config, caps, self._bindings, self.tasks, adapter_bytes=size, calls=self._calls
+        )
+        if reach is not None:
+            self.found("ok" if reach.steps >= reach.total else "warning", "steps", reach.words(caps["usd"]))
 
     def at_run(self) -> None:
         """What the run's name stands for now."""
@@ -204,7 +215,7 @@ class _Look:
         try:
             result = look()
         except EvrunError as error:
-            self.found("PROBLEM", item, str(error), error.hint)
+            self._refused(item, error)
             return None
         text = words(result)
         if text:

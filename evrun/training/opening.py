@@ -58,7 +58,9 @@ def prepare(config: TrainingConfig, environment: Mapping[str, str]) -> Prepared:
 def reach(prepared: Prepared) -> str | None:
     """How many steps the cap on USD pays for, in words; null where it is enough, or nobody can say."""
     size = sum(len(content.data) for content in prepared.template.files.values())
-    found = steps_afforded(prepared.config, prepared.caps, prepared.bindings, prepared.tasks, size)
+    found = steps_afforded(
+        prepared.config, prepared.caps, prepared.bindings, prepared.tasks, adapter_bytes=size
+    )
     if found is None or found.steps >= found.total:
         return None
     return found.words(prepared.caps["usd"])

@@ -21,6 +21,7 @@ class Learner(Evolver):
 def place(tmp_path):
     """A run that can begin."""
     (tmp_path / "learner.py").write_text(LEARNER)
+    (tmp_path / "hermit_agent.py").write_text("from hermit.task import RunOutput\n")
     written(tmp_path)
     return tmp_path
 
@@ -73,6 +74,7 @@ def test_it_is_told_in_lines_for_people(place):
         ("start_from=first/final", "start", "start_from"),
         ("agent=agent.py:nothing", "agent", "nothing"),
         ("judge=nowhere.py", "judge", "nowhere.py"),
+        ("agent=hermit_agent.py:run", "agent", "from evrun import"),
         ("agent=chat", "model of the agent", "chat needs a model"),
         ("trainer.budget.usd=1", "budget", "agent.bound.usd"),
         ("trainer.output_dir=run.yaml/x", "directories", "no directory that can be written"),

@@ -92,7 +92,9 @@ def test_code_of_ones_own_has_to_say_what_it_spends_under_a_cap(tmp_path):
 def afforded(tmp_path, *overrides):
     """How many steps the cap pays for."""
     config = config_in(tmp_path, MINE, *overrides)
-    return steps_afforded(config, caps_of(config), bindings_of(config, {}), load_tasks(config), 100)
+    return steps_afforded(
+        config, caps_of(config), bindings_of(config, {}), load_tasks(config), adapter_bytes=100
+    )
 
 
 def test_how_many_steps_a_cap_can_pay_for_is_known_beforehand(tmp_path):
@@ -100,12 +102,16 @@ def test_how_many_steps_a_cap_can_pay_for_is_known_beforehand(tmp_path):
     bounds = ("data.step_size=2", "agent.bound.usd=0.1", "evolver.bound.usd=0.05")
     found = afforded(tmp_path, *bounds, "trainer.budget.usd=0.33")
     assert (found.steps, found.total, found.step_nano_usd, found.unknown) == (1, 2, 250_000_000, ())
-    assert "surely pays for 1 of 2 steps" in found.words(330_000_000)
+    assert "pays for 1 of 2 steps: one takes 0.25 USD at most; what the learner" in found.words(330_000_000)
     assert afforded(tmp_path, *bounds, "trainer.budget.usd=0.5").steps == 2
     reserve = "trainer.budget.finalize_reserve_usd=0.01"
     assert afforded(tmp_path, *bounds, "trainer.budget.usd=0.5", reserve).steps == 1
     assert afforded(tmp_path, *bounds, "trainer.budget.usd=0.6", "trainer.epochs=2").total == 4
     assert afforded(tmp_path, *bounds) is None
+    config = config_in(tmp_path, MINE, *bounds, "trainer.budget.usd=0.5")
+    tasks, none = load_tasks(config), bindings_of(config, {})
+    known = [steps_afforded(config, caps_of(config), none, tasks, calls=calls) for calls in (0, 1)]
+    assert [(one.steps, one.on_top) for one in known] == [(2, False), (1, False)]
 
 
 def test_a_part_that_nobody_can_bound_is_named(tmp_path):
