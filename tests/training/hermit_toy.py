@@ -34,10 +34,12 @@ class HermitToy:
             text = path.read_text().replace("from hermit.task import", "from evrun import")
             text = text.replace("from hermit.evolver.base import", "from evrun import")
             text = text.replace('"/tmp/toy-logs"', repr(str(self.directory / "logs")))
-            counted = f"    open({str(self.account)!r}, 'a').write('rollout ' + task['id'] + '\\n')\n"
-            text = text.replace("    time.sleep(float", f"{counted}    time.sleep(float")
-            counted = f"        open({str(self.account)!r}, 'a').write(f'learner {{step}}\\n')\n"
-            path.write_text(text.replace('        with (ctx.workspace.state / "calls', counted + _CALLS))
+            text = text.replace(_SLEEPS, self._counted("'rollout ' + task['id']", 4) + _SLEEPS)
+            path.write_text(text.replace(_NOTES, self._counted("f'learner {step}'", 8) + _NOTES))
+
+    def _counted(self, what: str, indent: int) -> str:
+        lines = [f"with open({str(self.account)!r}, 'a') as account:", f"    account.write({what} + '\\n')"]
+        return "".join(f"{' ' * indent}{line}\n" for line in lines)
 
     def paid(self) -> Counter[str]:
         """What was paid since, as they counted it who were paid."""
@@ -71,7 +73,8 @@ class HermitToy:
         }
 
 
-_CALLS = '        with (ctx.workspace.state / "calls'
+_SLEEPS = "    time.sleep(float"
+_NOTES = '        with (ctx.workspace.state / "calls'
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
