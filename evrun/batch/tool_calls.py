@@ -1,6 +1,7 @@
 """Tool calls of an attempt: each recorded before it runs and when it has ended."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +88,10 @@ class ToolRunner:
     def directory(self, unit: str, attempt: int) -> Path:
         """Where an attempt's tools work."""
         return attempt_directory(self._work, unit, attempt)
+
+    def definitions(self, names: Iterable[str]) -> list[dict[str, Any]]:
+        """What models are told of the tools of these toolsets."""
+        return [tool for tools in self._toolbox.definitions(names).values() for tool in tools]
 
     def safe_to_repeat(self, name: str) -> bool:
         """Whether a tool that was started and not seen to finish may simply be run again."""

@@ -40,7 +40,6 @@ class CommandAgent:
     """
 
     pays_itself = True
-    needs_model = False
     is_program = True
 
     def __init__(self, command: str, passed: Sequence[str], note: Callable[[str], None]) -> None:

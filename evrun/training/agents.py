@@ -33,12 +33,11 @@ def _unheard(_text: str) -> None:
 class TrainingAgent(Protocol):
     """Works on attempts while its context is open.
 
-    `pays_itself`: what it reports to have spent counts. `needs_model`: it can do nothing without one.
-    `is_program`: each of its attempts begins in an empty directory, and may leave processes behind.
+    `pays_itself`: what it reports to have spent counts. `is_program`: each of its attempts begins in an empty
+    directory, and may leave processes behind.
     """
 
     pays_itself: bool
-    needs_model: bool
     is_program: bool
 
     async def __aenter__(self) -> Self:
@@ -64,7 +63,6 @@ class Form(NamedTuple):
 class FunctionAgent:
     """Calls a function, `async` on the loop, plain in a thread of its own."""
 
-    needs_model = False
     is_program = False
 
     def __init__(self, function: Callable[..., Any], form: Form, *, pays_itself: bool = True) -> None:
@@ -109,9 +107,7 @@ def load_agent(config: TrainingConfig, note: Callable[[str], None] = _unheard) -
     """
     name = config.agent.name
     if name == CHAT:
-        agent = FunctionAgent(chat, Form("ctx", params=True, is_async=True), pays_itself=False)
-        agent.needs_model = True
-        return agent
+        return FunctionAgent(chat, Form("ctx", params=True, is_async=True), pays_itself=False)
     if name.startswith(COMMAND):
         return _program(name.removeprefix(COMMAND), config.agent.params, note)
     function = _function(name, config.agent.params)

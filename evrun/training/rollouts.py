@@ -91,6 +91,7 @@ class RolloutRunner:
         self._settings = settings
         self._record = settings_record(settings)
         self._price_of = prices_of(settings)
+        self._tools = [] if services is None else services.tools.definitions(settings.toolsets or [])
         self._agent = agent
         self._judge = judge
         self._config = config
@@ -169,8 +170,7 @@ class RolloutRunner:
         return True
 
     def _calls(self, job: Job, number: int) -> AgentCalls | NoCalls:
-        tools = [tool for tools in self._journal.state.batch.toolsets.values() for tool in tools]
-        brief = Brief(job.task, self._settings, self._record, tools, self._seed(job))
+        brief = Brief(job.task, self._settings, self._record, self._tools, self._seed(job))
         if self._s is None:
             directory = self._directory(job.unit, number)
             return NoCalls(job.unit, number, directory, brief, self._control)

@@ -101,7 +101,6 @@ class Stand:
         self.config = configuration(directory, **config)
         self.base_url = base_url
         self.caps = caps
-        self.toolsets = toolsets
         self.redactor = Redactor(secrets or {})
         self.adapter = None
         self.control = None
@@ -115,6 +114,7 @@ class Stand:
             max_tokens=100,
             prompt_timeout=3600.0 if timeout is None else timeout * 60,
             retries=1,
+            toolsets=list(toolsets),
         )
 
     @contextmanager
@@ -139,10 +139,9 @@ class Stand:
             ]
             await journal.record(opened, *lost)
             return
-        tools = Toolbox(BUILT_IN.values()).definitions(self.toolsets)
         files: list[FileEntry] = []
         await journal.record(
-            RunStarted("training", "r", {}, tools, {}, []),
+            RunStarted("training", "r", {}, {}, {}, []),
             opened,
             BudgetChanged({}, self.caps or {}),
             HistoryStored("h", "h", [], complete=True, files=files, root_files=files),

@@ -2,11 +2,19 @@
 
 import json
 
+import anyio
 import pytest
 
-from eventlog.events import BlobStored, RolloutFinished, RolloutJudged, RolloutStarted
+from eventlog.events import (
+    BlobStored,
+    EvaluationAttemptJudged,
+    RolloutFinished,
+    RolloutJudged,
+    RolloutStarted,
+)
 from evrun.errors import UsageFault
 from evrun.training.agents import load_agent
+from projections import evaluation_unit
 from tests.training.rolling import Stand, configuration, in_a_process, output_of, written
 
 ECHO = "async def run(task, adapter): return task['q']\n"
@@ -201,3 +209,30 @@ def test_a_session_after_a_kill_goes_on_with_what_is_open_alone(tmp_path):
     ]  # fmt: skip
     assert [stand.rollout(task).score for task in TASKS] == [1.0, 0.0]
     assert stand.state.training.unexplained == 0
+
+
+def test_an_evaluation_is_told_of_an_attempt_that_failed_for_good(tmp_path):
+    """Its last failure and the reason are one commit; what is judged is as anywhere."""
+    text = "def run(task, adapter):\n    assert task['id'] == 'a', 'not b'\n    return 'x'\n"
+    stand = Stand(tmp_path, TASKS, agent=f"{written(tmp_path, text)}run", retries=1)
+    anyio.run(_evaluated, stand)
+    attempts = stand.events(EvaluationAttemptJudged)
+    assert [(one.task, one.attempt, one.score, one.error) for one in attempts] == [
+        ("a", 1, 1.0, None),
+        ("b", 2, None, "error: AssertionError: not b"),
+    ]
+    assert stand.commits()[-1][-2:] == ["RolloutFinished", "EvaluationAttemptJudged"]
+
+
+async def _evaluated(stand):
+    """Both tasks, as attempts of an evaluation, one after the other; a second time there is nothing to do."""
+    async with stand.runner() as runner:
+        for task in [*stand.tasks, *stand.tasks]:
+            unit = evaluation_unit("none", 1, task, 1)
+            job = stand.job(task, "evaluation")._replace(unit=unit)
+            await runner.run(job, _told)
+
+
+def _told(job, attempt, score, feedback, extra, error, _wall_ms):  # noqa: PLR0917 (a `Conclude`)
+    """The end of an evaluation's attempt."""
+    return EvaluationAttemptJudged(1, 1, job.task_id, job.unit, attempt, score, feedback, extra, error)
