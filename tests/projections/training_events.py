@@ -252,3 +252,20 @@ def rolled_out(unit: str, attempt: int, task: str, status: str = "ok") -> list[E
 
 def _issues() -> list[Issue]:
     return [Issue("adapter.yaml", 1, "a fixed file was changed")]
+
+
+def trained(steps=2):
+    """A run of so many steps, trained to its end, and evaluated."""
+    run = TrainingRun().begin()
+    run.start_epoch(*"abcdef"[: 2 * steps])
+    for step in range(steps):
+        run.whole_step(
+            *"abcdef"[2 * step : 2 * step + 2], repaired=step == 0, tags=(f"ckpt-step-{step + 1}",)
+        )
+    run.finish()
+    run.close()
+    run.start_evaluation(1, "x", "y")
+    run.evaluate(1, "x", 1.0)
+    run.evaluate(1, "y", None)
+    run.end_evaluation(1)
+    return run
