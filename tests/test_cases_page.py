@@ -6,7 +6,7 @@ from tests.house import ROOT
 from tests.test_properties_page import defined, named
 
 PAGE = (ROOT / "docs/cases.md").read_text("utf-8")
-CASES = {"Resume, identity, outcomes": 17, "Providers": 10, "Trajectories and files": 12}
+CASES = {"Resume, identity, outcomes": 17, "Providers": 10, "Trajectories and files": 12, "Training": 25}
 """How many cases each table has; one more is welcome, one less is a case that nobody tests any more."""
 
 
@@ -44,6 +44,7 @@ def test_every_test_of_a_case_is_on_the_page():
         "tests/e2e/test_cases_resume.py",
         "tests/e2e/test_cases_files.py",
         "tests/e2e/test_growth.py",
+        "tests/training/test_training_cases.py",
     ):
         tests = {(path, name) for name in defined(path) if name.startswith("test_")}
         assert sorted(tests - on_page - ALSO) == []

@@ -125,6 +125,23 @@ def test_views_and_tree_are_rebuilt_with_the_same_hashes(whole, tmp_path):
     assert evrun("replay", toy.run, "--check", cwd=tmp_path).code == 0
 
 
+def test_below_the_coverage_the_learner_is_not_called(tmp_path):
+    """What could not be measured is missing and no zero; with too little measured nobody learns (case 13)."""
+    params = {"account": str(tmp_path / "account.txt"), "broken": ["t1", "t2", "t3"]}
+    toy = Toy(
+        tmp_path, agent__params=params, trainer__retries=1, trainer__coverage_min=1.0, trainer__epochs=1,
+        data__step_size=4,
+    )  # fmt: skip
+    done = train(toy)
+    assert done.code == 3, done
+    assert toy.paid()["rollout t1"] == 2
+    assert not [what for what in toy.paid() if what.startswith("learner")]
+    step = toy.steps()[-1]
+    assert step["status"] == "failed"
+    assert step["rollout"]["scores"] == {"t1": None, "t2": None, "t3": None, "t4": 0.0}
+    assert (step["rollout"]["mean_score"], step["rollout"]["coverage"]) == (0.0, 0.25)
+
+
 def test_evaluating_twice_keeps_both_results_and_moves_nothing(tmp_path):
     """Held-out results stand beside the adapter (case 17)."""
     toy = Toy(tmp_path)

@@ -21,6 +21,8 @@ def run(task, adapter, params):
     os.write(file, ("rollout " + task["id"] + "\\n").encode())
     os.close(file)
     time.sleep(params.get("seconds", 0))
+    if task["id"] in params.get("broken", ()):
+        raise ConnectionError("the service of the task is not there")
     rules = "" if adapter is None else (adapter / "ADAPTER.md").read_text()
     text = task["prompt"].upper() if {RULE!r} in rules else task["prompt"].lower()
     return RunOutput(text, cost_usd={ROLLOUT_USD})
