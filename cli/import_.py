@@ -11,6 +11,7 @@ from evrun.hermit import HermitImport, HermitImported, import_hermit
 from projections import TrainingState, result_report, state_name
 
 from . import output
+from .config import environment
 from .errors import INCOMPLETE
 from .output import JsonFlag
 from .runs import DATA
@@ -104,7 +105,7 @@ def _import_hermes(asked: Import, *, json: bool) -> int:
 
 
 def _import_hermit(asked: HermitImport, *, json: bool) -> int:
-    made = import_hermit(asked, output.note)
+    made = import_hermit(asked, environment(), output.note)
     code = INCOMPLETE if made.unread else 0
     report = hermit_report(asked, made, code)
     if json:

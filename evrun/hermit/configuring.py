@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import UsageFault
 from ..training.config import TrainingConfig
+from ..training.config_checks import check_no_secret
 
 SECTIONS = ("data", "agent", "judge", "evolver", "trainer", "eval")
 _PATHS = ("tasks", "train", "val", "test")
@@ -57,6 +58,8 @@ def translated(recorded: dict[str, Any], base: Path | None, places: Places) -> T
     Raises:
         UsageFault: a value is none that can be.
     """
+    secret: list[str] = []
+    recorded = _without_secrets(recorded, "", secret)
     told = _config(recorded)
     data, agent = _section(recorded, "data"), _section(recorded, "agent")
     evolver, judge, trainer = (_section(recorded, name) for name in ("evolver", "judge", "trainer"))
@@ -89,7 +92,7 @@ def translated(recorded: dict[str, Any], base: Path | None, places: Places) -> T
         config = msgspec.convert(wanted, TrainingConfig, strict=False)
     except msgspec.ValidationError as error:
         raise UsageFault(f"config.yaml of Hermit: {error}") from error
-    return Translated(config, list(_notes(recorded, config)))
+    return Translated(config, [*secret, *_notes(recorded, config)])
 
 
 def as_typed(config: TrainingConfig) -> dict[str, Any]:
@@ -110,6 +113,25 @@ def _differing(section: msgspec.Struct) -> dict[str, Any]:
         inner = _differing(value) if isinstance(value, msgspec.Struct) else msgspec.to_builtins(value)
         if inner != {}:
             found[field.name] = inner
+    return found
+
+
+def _without_secrets(value: Any, key: str, notes: list[str]) -> Any:
+    """The same without what looks like a key to something: the configuration is recorded in the log."""
+    if isinstance(value, list):
+        return [_without_secrets(one, f"{key}[{number}]", notes) for number, one in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, one in value.items():
+        inner = f"{key}.{name}".removeprefix(".")
+        try:
+            if not isinstance(one, dict | list):
+                check_no_secret(key, {str(name): one})
+            found[name] = _without_secrets(one, inner, notes)
+        except UsageFault:
+            notes.append(f"{inner.removeprefix('config.')} looks like a secret, and is left out")
+            found[name] = None
     return found
 
 

@@ -1,7 +1,7 @@
 """`evrun import hermit`: a run whose log says what a run directory of Hermit says, which stays as it is."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,12 @@ from eventlog.events import (
     encode_event,
 )
 from eventlog.storage import LogReader, LogWriter, log_exists
-from projections import TRAINING, RunState, open_training_views
+from projections import TRAINING, RunState, open_training_views, usd
 
 from ..batch.opening import opened
 from ..batch.options import check_run_name
 from ..effects.clock import now_ns
+from ..effects.secrets import Redactor, find_secrets
 from ..errors import UsageFault
 from ..hermes.reading import Unread
 from ..training.blobs import Blobs, write_files
@@ -40,7 +41,7 @@ from .contents import as_contents
 from .ends import evaluation_facts, final_facts, is_finished
 from .facts import Moment, Told
 from .money import Books
-from .reading import read_mapping
+from .reading import Source, read_mapping
 from .survey import CONFIG, STEPS, Survey, open_tree, survey
 
 TEMPLATE, RUN_YAML = "template", "run.yaml"
@@ -98,8 +99,12 @@ class _Plan(msgspec.Struct):
         return where if self.found.summary is None else f"{where}; {self.found.summary.stop_reason}"
 
 
-def import_hermit(asked: HermitImport, warn: Callable[[str], None]) -> HermitImported:
+def import_hermit(
+    asked: HermitImport, environment: Mapping[str, str], warn: Callable[[str], None]
+) -> HermitImported:
     """Make a run of a Hermit run directory. Until its log is whole and durable, there is no run.
+
+    Secrets that `environment` holds are replaced in what is taken, but for commits, which stay as they are.
 
     Raises:
         UsageFault: refused, or nothing in the directory can be used; nothing was made.
@@ -107,8 +112,9 @@ def import_hermit(asked: HermitImport, warn: Callable[[str], None]) -> HermitImp
         OSError: the log could not be written; nothing was made.
     """
     recorded = read_mapping(asked.source / CONFIG)
+    source = Source(asked.source, Redactor(find_secrets(environment)))
     with open_tree(recorded, asked.source, asked.tree) as tree:
-        plan = _planned(asked, survey(asked.source, recorded, tree))
+        plan = _planned(asked, survey(source, recorded, tree))
         # Its clock shows the times of Hermit, so what the writer says about slow disks means nothing.
         clock = _Clock(plan.told.first_ns())
         write_whole(plan.directory, lambda _: None, partial(_fill, plan=plan, clock=clock), clock)
@@ -126,7 +132,7 @@ def _shown(plan: _Plan, config: Path, warn: Callable[[str], None]) -> HermitImpo
             restore_tree(state.training, reader, Blobs(state.training, reader), tree)
         except OSError as error:
             warn(f"the tree {tree} could not be written: {error}; `evrun replay` makes it")
-        notes = [*plan.notes, *plan.told.notes]
+        notes = [*plan.notes, *plan.told.notes, *_bounds_needed(plan)]
         chain, unread = reader.end.chain, plan.found.source.unread
         return HermitImported(plan.directory, config, state, chain, plan.reason, unread, notes)
 
@@ -248,6 +254,19 @@ def _beside(plan: _Plan) -> Path:
     config = plan.directory / RUN_YAML
     config.write_text(write_yaml(as_typed(plan.config)), "utf-8")
     return config
+
+
+def _bounds_needed(plan: _Plan) -> Iterator[str]:
+    """Caps are held before money is spent, so whoever pays by himself has to say how much at most."""
+    caps = [name for name in ("usd", "tokens") if name in plan.caps]
+    if plan.reason is None or not caps:
+        return
+    so_far = " and ".join(f"{usd(plan.books.dearest(role))} USD" for role in ("rollout", "learner"))
+    keys = ", ".join(f"{part}.bound.{name}" for name in caps for part in ("agent", "evolver"))
+    yield (
+        "caps are held before anything is spent: to go on, say what one rollout and one call of the learner "
+        f"take at most, in {keys} (so far {so_far})"
+    )
 
 
 def _size(found: Survey) -> int:

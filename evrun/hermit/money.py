@@ -34,17 +34,23 @@ class Books:
 
     def __init__(self, session: int) -> None:
         self._ids = CallIds(session)
+        self._spent: dict[Payer, int] = {}
 
     def book(
         self, payer: Payer, cost_nano_usd: int | None, usage: Usage, model: str = OWN
     ) -> tuple[Event, Event]:
         """One amount; null where nobody knows it."""
+        self._spent[payer] = self._spent.get(payer, 0) + (cost_nano_usd or 0)
         reserved = BudgetReserved(
             self._ids.next(), payer.unit, payer.attempt, payer.role, model or OWN, HERMIT, b"", cost_nano_usd,
             usage.input_tokens or 0, usage.output_tokens, IMPORTED,
         )  # fmt: skip
         price = None if cost_nano_usd is None else IMPORTED
         return reserved, BudgetSpent(reserved.call, usage, cost_nano_usd, price)
+
+    def dearest(self, role: str) -> int:
+        """The most that one of this role took, in nano-USD."""
+        return max((spent for payer, spent in self._spent.items() if payer.role == role), default=0)
 
     def usages(self, payer: Payer, said: Iterable[UsagePart]) -> list[Event]:
         """What a learner said of its models."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..effects.secrets import Redactor
 from ..errors import UsageFault
 from ..hermes.reading import Unread, read_object
 from ..training.blobs import LARGEST_FILE, Content
@@ -19,10 +20,14 @@ Shape = TypeVar("Shape")
 
 
 class Source:
-    """A directory that Hermit wrote. `unread` collects what could not be read of what was asked for."""
+    """A directory that Hermit wrote. `unread` collects what could not be read of what was asked for.
 
-    def __init__(self, directory: Path) -> None:
+    Secrets that `redactor` knows are replaced in all that is read.
+    """
+
+    def __init__(self, directory: Path, redactor: Redactor) -> None:
         self.directory = directory
+        self._redactor = redactor
         self.unread: list[Unread] = []
 
     def refuse(self, name: str, what: str, line: int | None = None) -> None:
@@ -91,7 +96,8 @@ class Source:
             elif known.st_size > LARGEST_FILE:
                 self.refuse(shown, f"has {known.st_size} bytes; at most {LARGEST_FILE} are kept")
             else:
-                found[name] = Content(path.read_bytes(), bool(known.st_mode & stat.S_IXUSR))
+                data = self._redactor.clean(path.read_bytes())
+                found[name] = Content(data, bool(known.st_mode & stat.S_IXUSR))
         except UnicodeEncodeError:
             self.refuse(shown.encode("utf-8", "replace").decode(), "its name is no text")
         except OSError as error:
@@ -99,7 +105,7 @@ class Source:
 
     def _shaped(self, name: str, line: int | None, data: bytes, shape: type[Shape]) -> Shape | None:
         try:
-            return msgspec.convert(read_object(data), shape)
+            return msgspec.convert(read_object(self._redactor.clean(data)), shape)
         except (ValueError, msgspec.ValidationError) as error:
             self.refuse(name, str(error), line)
             return None

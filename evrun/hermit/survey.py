@@ -65,14 +65,13 @@ def open_tree(recorded: dict[str, Any], directory: Path, given: Path | None) -> 
     raise UsageFault(f"no git repository with the run's commits: looked at {looked}", hint=_HINT)
 
 
-def survey(directory: Path, recorded: dict[str, Any], tree: Tree) -> Survey:
+def survey(source: Source, recorded: dict[str, Any], tree: Tree) -> Survey:
     """Look through a run directory.
 
     Raises:
         UsageFault: its commits are not in the tree.
     """
-    source = Source(directory)
-    name = run_name_of(recorded, directory)
+    name = run_name_of(recorded, source.directory)
     start, root = str(recorded.get("start") or ""), tree.resolve("root") or ""
     for what, commit in (("the commit that it starts from", start), ("the template's commit, `root`", root)):
         if not commit or not tree.has(commit):

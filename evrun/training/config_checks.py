@@ -40,7 +40,7 @@ def check_config(config: TrainingConfig) -> None:
         ("agent.params", config.agent.params), ("judge.params", config.judge.params),
         ("evolver.params", config.evolver.params), ("backends", config.backends), ("llm", config.llm),
     ):  # fmt: skip
-        _check_no_secret(key, value)
+        check_no_secret(key, value)
     for key, found, expected in _wrong_numbers(config):
         raise UsageFault(f"{key}: expected {expected}, found {found}")
     _check_names(config)
@@ -166,16 +166,16 @@ def _check_caps(config: TrainingConfig) -> None:
                 raise UsageFault(f"{key}.{name}: expected 0 or more, found {most:g}")
 
 
-def _check_no_secret(key: str, value: Any) -> None:
+def check_no_secret(key: str, value: Any) -> None:
     """Refuse what looks like a key: the configuration is in the log."""
     if isinstance(value, dict):
         for name, one in value.items():
             if isinstance(one, str) and one and not one.startswith("$") and _SECRET_NAME.fullmatch(str(name)):
                 raise _secret(f"{key}.{name}")
-            _check_no_secret(f"{key}.{name}", one)
+            check_no_secret(f"{key}.{name}", one)
     elif isinstance(value, list):
         for number, one in enumerate(value):
-            _check_no_secret(f"{key}[{number}]", one)
+            check_no_secret(f"{key}[{number}]", one)
     elif isinstance(value, str) and looks_like_a_key(value):
         raise _secret(key)
 

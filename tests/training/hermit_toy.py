@@ -27,6 +27,7 @@ class HermitToy:
         self.runs = self.directory / "runs"
         self.account = directory / "account.txt"
         self.output = directory / "data"
+        self.environment: dict[str, str] = {}
 
     def moved(self) -> None:
         """Change the import lines of the user's code, and have it count what it is paid."""
@@ -48,7 +49,7 @@ class HermitToy:
     def imported(self, run: str, **options: Any) -> HermitImported:
         """A run made of one of Hermit's; what is warned of is an error here."""
         asked = HermitImport(source=self.runs / run, output_dir=self.output, **options)
-        return import_hermit(asked, _refuse)
+        return import_hermit(asked, self.environment, _refuse)
 
     def told(self, run: str) -> list[dict[str, Any]]:
         """The lines of steps.jsonl of Hermit."""

@@ -122,6 +122,24 @@ def test_a_score_that_is_no_number_is_none(toy):
     assert (rollout["scores"]["quarry"], rollout["mean_score"], rollout["errors"]) == (None, 1.0, 1)
 
 
+def test_secrets_do_not_come_along(toy):
+    """A key in Hermit's configuration is left out and named; a known value is replaced in what is taken."""
+    path = toy.runs / "stuck/config.yaml"
+    text = path.read_text().replace(
+        "    params: {}\n", "    params:\n      api_key: abcdefgh12345\n      size: 3\n", 1
+    )
+    path.write_text(text)
+    toy.environment = {"HARBOUR_TOKEN": "harbour light"}
+    made = toy.imported("stuck")
+    assert made.state.batch.settings["agent.params"] == {"api_key": None, "size": 3}
+    assert "agent.params.api_key looks like a secret, and is left out" in made.notes
+    harbour = toy.output / "stuck/learning_material/step_0001"
+    for file in ("tasks/harbour.json", "trajectories/harbour/harbour.log"):
+        said = (harbour / file).read_text()
+        assert "harbour light" not in said
+        assert "[redacted:HARBOUR_TOKEN]" in said
+
+
 def test_a_run_that_was_moved_is_read_where_it_is(toy, tmp_path):
     """The paths that Hermit recorded are gone: tasks, tree and learner are found beside the run."""
     other = tmp_path / "elsewhere"
