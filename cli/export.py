@@ -11,7 +11,7 @@ from evrun.export import FORMATS, Export, Exported, export_run
 from . import output
 from .output import JsonFlag
 from .points import sequence_of
-from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
+from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of, prompts_only
 
 Format = Annotated[
     str,
@@ -63,6 +63,9 @@ def export_command(
     nothing of the run, and holds little in memory. PATH is made whole or not at all.
     """
     directory = find_run(run, output_dir)
+    prompts_only(
+        directory, "export", "its rollouts are JSON files in learning_material/, its steps are steps.jsonl"
+    )
     asked = Export(
         run=directory,
         path=out,

@@ -11,7 +11,7 @@ from . import output
 from .config import environment
 from .output import JsonFlag
 from .reading import read_run
-from .runs import DATA, OutputDirectory, RunArgument
+from .runs import DATA, OutputDirectory, RunArgument, prompts_only
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 Collector = Annotated[
@@ -36,6 +36,7 @@ def otel_command(
     them: nothing is lost, do it again.
     """
     reading = read_run(run, output_dir)
+    prompts_only(reading.directory, "otel", "spans are told of batch runs only, so far")
     recorded = reading.state.batch.settings.get("otel")
     where = collector or recorded or environment().get(ENDPOINT)
     if not where:

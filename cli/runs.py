@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from eventlog.storage import LogReader
 from evrun.errors import UsageFault
+from projections import TRAINING, kind_of
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run in the output directory.")
@@ -37,6 +39,19 @@ def find_run(run: str, output_directory: Path = DATA) -> Path:
 def log_of(directory: Path) -> Path:
     """The log of the run in this directory."""
     return directory / "log"
+
+
+def prompts_only(directory: Path, command: str, instead: str) -> None:
+    """Refuse a training run, for a command that is about prompts; `instead` says where to look.
+
+    Raises:
+        UsageFault: it is one.
+    """
+    with LogReader.open(log_of(directory)) as reader:
+        if kind_of(reader) == TRAINING:
+            raise UsageFault(
+                f"evrun {command} is for runs of prompts, and {directory} is a training run", instead
+            )
 
 
 def run_names(output_directory: Path) -> list[str]:

@@ -11,7 +11,7 @@ from projections import Lookup, find_units, loads_lenient, transcript
 
 from . import output
 from .output import JsonFlag
-from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
+from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of, prompts_only
 
 UnitArgument = Annotated[
     str,
@@ -40,6 +40,7 @@ def show_command(
     failed, discarded and superseded attempts, while the run goes on and after a crash. Changes nothing.
     """
     directory = find_run(run, output_dir)
+    prompts_only(directory, "show", "its rollouts are told in learning_material/step_NNNN/tasks/ID.json")
     live = lock_holder(log_of(directory)) is not None
     with LogReader.open(log_of(directory)) as reader:
         found = find_units(reader, unit)

@@ -7,7 +7,7 @@ from projections import state_name, statistics, usd
 from . import output
 from .output import JsonFlag
 from .reading import Reading, read_run
-from .runs import DATA, OutputDirectory, RunArgument
+from .runs import DATA, OutputDirectory, RunArgument, prompts_only
 
 OUTCOMES = ("kept", "discarded", "failed", "open", "pending", "withdrawn")
 
@@ -19,6 +19,11 @@ def stats_command(run: RunArgument, *, output_dir: OutputDirectory = DATA, json:
     while the run goes on and after a crash. `--json` prints what statistics.json holds.
     """
     reading = read_run(run, output_dir)
+    prompts_only(
+        reading.directory,
+        "stats",
+        "evrun status and evrun audit --by step tell of it; steps.jsonl has all numbers",
+    )
     numbers = statistics(reading.state)
     if json:
         output.as_json(numbers)

@@ -206,3 +206,18 @@ def test_a_learner_of_a_dead_trainer_writes_nothing_into_the_resumed_run(tmp_pat
 def events_now(toy: Toy, kind: str) -> list[int]:
     """As `events`, of a run that may not be there yet."""
     return events(toy, kind) if (toy.run / "log").is_dir() else []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("stats",), ("show", "RUN", "0"), ("export", "RUN", "--format", "jsonl", "-o", "x.jsonl"),
+     ("otel", "RUN", "--collector", "http://127.0.0.1:9")],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_a_command_about_prompts_says_where_to_look_instead(whole, words):
+    """A training run has no prompts; nobody is shown zeros."""
+    typed = [str(whole.run) if word == "RUN" else word for word in words]
+    typed = [*typed, str(whole.run)] if len(typed) == 1 else typed
+    refused = evrun(*typed, cwd=whole.directory)
+    assert refused.code == 2, refused
+    assert "is a training run" in refused.stderr
