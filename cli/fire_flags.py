@@ -43,3 +43,11 @@ def _is_on(name: str, value: str) -> bool:
     if on is None:
         raise UsageFault(f"{name}={value}: expected true or false", hint=f"{name} alone switches it on")
     return on
+
+
+def step_in_one_word(words: list[str]) -> list[str]:
+    """``--at step 3`` as ``--at 3``, as the parser wants it."""
+    for place, word in enumerate(words[:-2]):
+        if word == "--at" and words[place + 1] == "step" and words[place + 2].isdecimal():
+            return [*words[: place + 1], *words[place + 2 :]]
+    return words

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from . import output
 from .config import environment, environment_defaults
 from .errors import explain
-from .fire_flags import plain_switches
+from .fire_flags import plain_switches, step_in_one_word
 
 COMMANDS = {
     "run": "Run a dataset of prompts, or go on with an interrupted run.",
@@ -69,6 +69,8 @@ class CommandTable(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name == "run":
             rest = plain_switches(rest)
+        if name == "fork":
+            rest = step_in_one_word(rest)
         return name, load_command(name) if name in COMMANDS else command, rest
 
 

@@ -18,7 +18,7 @@ def toy(tmp_path_factory):
 
 def fork(toy: Toy, name: str, *more: object):
     """A run from step 2."""
-    return evrun("fork", toy.run, "--at", 2, "--run-name", name, "--json", *more, cwd=toy.directory)
+    return evrun("fork", toy.run, "--at", "step", 2, "--run-name", name, "--json", *more, cwd=toy.directory)
 
 
 def test_a_fork_begins_with_the_step_s_adapter_and_state_and_goes_on(toy):
