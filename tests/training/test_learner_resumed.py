@@ -5,12 +5,13 @@
 
 import json
 import os
+import signal
 
 import pytest
 
 from tests import warm
 from tests.endpoint.client import running_endpoint
-from tests.runs import environment, evrun
+from tests.runs import environment, evrun, finish, start, wait_until
 from tests.training.learners import HEAD
 from tests.training.toys import RULE, Toy
 
@@ -32,7 +33,7 @@ SAID = "Answer to what now?, [1.0, 1.0], Answer to and now?"
 PAID = {"rollout t1": 2, "rollout t2": 1, "rollout t3": 1}
 
 
-def toy(directory, base_url):
+def toy(directory, base_url, **changes):
     """One step of two tasks, whose learner asks for two more rollouts and two answers."""
     made = Toy(
         directory,
@@ -41,7 +42,8 @@ def toy(directory, base_url):
         data__shuffle=False,
         model="mine/m",
         backends={"mine": {"base_url": base_url, "key_required": False}},
-        prices=["m=1000,2000"],
+        prices=["m=100,200"],
+        **changes,
     )
     (directory / "mine.py").write_text(f"import shutil\n{HEAD}\n{BODY}")
     (directory / "train.txt").write_text("t1\nt2\n")
@@ -61,7 +63,7 @@ def train(made):
 
 
 def chosen(kinds):
-    """Where to die: at all events of its call; or after a rollout that it asked for, and at its last answer."""
+    """Where to die: at all events of its call; or after a rollout it asked for, and at its last answer."""
     places = range(kinds.index("EvolverStarted") + 1, kinds.index("EvolverReturned") + 1)
     if ALL:
         return list(places)
@@ -106,3 +108,53 @@ def _die_at(made, sequence):
 def _check_money(made):
     audit = evrun("audit", made.run, "--json", cwd=made.directory).json
     assert all(check["ok"] for check in audit["checks"]), audit["checks"]
+
+
+def test_a_cap_that_is_met_in_the_middle_of_a_call_pauses_the_run(tmp_path):
+    """Exit 4, the call still open; with a higher cap the learner goes on from the answer that is missing."""
+    with running_endpoint() as endpoint:
+        made = toy(
+            tmp_path,
+            endpoint.base_url,
+            trainer__budget={"usd": 0.45},
+            agent__bound={"usd": 0.1},
+            agent__params__max_tokens=20,
+            evolver__bound={"usd": 0},
+            evolver__params__max_tokens=20,
+        )
+        paused = evrun("train", "--config", made.config, cwd=tmp_path)
+        assert (paused.code, made.paid()) == (4, PAID)
+        assert endpoint.totals()["billed"] == 1
+        assert evrun("train", "--config", made.config, "trainer.budget.usd=3", cwd=tmp_path).code == 0
+        assert (endpoint.totals()["billed"], made.paid()) == (2, PAID)
+        assert [step["evolver"]["summary"] for step in made.steps()] == [SAID]
+
+
+WAITS = """
+class Mine(Evolver):
+    def step(self, ctx):
+        ctx.tools["check_spec"]()
+        flag = self.directory / "at-work"
+        if not flag.exists():
+            flag.touch()
+            ctx.cancel.wait(60)
+            raise InterruptedError("told to end")
+        return StepResult("done", "gone on")
+"""
+
+
+def test_an_interrupt_while_the_learner_is_at_work_leaves_its_call_open(tmp_path):
+    """It hears of it by `ctx.cancel`; failing then is no failed step: the same call goes on later."""
+    made = Toy(tmp_path, evolver__name="mine.py:Mine", trainer__epochs=1)
+    (tmp_path / "mine.py").write_text(f"{HEAD}\n{WAITS}")
+    first = start("train", "--config", made.config, cwd=tmp_path)
+    wait_until((tmp_path / "at-work").exists, "the learner is at work")
+    first.send_signal(signal.SIGINT)
+    ended = finish(first)
+    assert ended.code == 130, ended
+    kinds = train(made)
+    assert [(step["status"], step["evolver"]["summary"]) for step in made.steps()] == [
+        ("done", "gone on")
+    ] * 2
+    assert kinds.count("EvolverStarted") == kinds.count("EvolverReturned") + 1, "carried once"
+    assert kinds.count("ToolStarted") == 2, "its check was recorded before the interrupt"
