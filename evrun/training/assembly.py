@@ -134,7 +134,7 @@ def _means(prepared: Prepared, opened: Opened, parts: _Parts, note: Callable[[st
         config.evolver.bound, journal=shared.journal, budget=shared.budget, control=shared.control,
         ids=shared.ids, where="evolver.bound",
     )  # fmt: skip
-    history = History(state, opened.writer.reader(), blobs)
+    history = History(state, opened.writer.reader(), blobs, shared=places.work / "history")
     tasks = prepared.tasks
     desk = Desk(
         config, prepared.template, shared.journal, learner, roles.learner, prepared.bindings.learner,

@@ -64,7 +64,7 @@ class Workspace(msgspec.Struct, frozen=True):
 
     `adapter` is the adapter to change, `state` is kept from call to call, `output` is kept with the step,
     `scratch` is thrown away, `history` tells of earlier versions (log.jsonl, newest first, and patches).
-    `learning_material` and `task_info` (null where the run has none) are to be read.
+    `learning_material`, `history` and `task_info` (null where the run has none) are to be read only.
     """
 
     root: Path

@@ -1,5 +1,7 @@
 """What a learner can read of earlier versions: log.jsonl, newest first, and a patch for each."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,22 +25,56 @@ class _Version(NamedTuple):
 
 
 class History:
-    """The newest versions of a run's adapter; each is looked at once, when it is new."""
+    """The newest versions of a run's adapter; each is looked at once, when it is new.
 
-    def __init__(self, state: TrainingState, reader: LogReader, blobs: Blobs, newest: int = NEWEST) -> None:
+    With a directory `shared` the files are there, and what a learner gets leads to it: so a step costs what
+    it adds, and not fifty files.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        reader: LogReader,
+        blobs: Blobs,
+        newest: int = NEWEST,
+        shared: Path | None = None,
+    ) -> None:
         self._state, self._reader, self._blobs, self._newest = state, reader, blobs, newest
+        self._shared, self._is_fresh = shared, True
         self._versions: list[_Version] = []
         self._seen = 0
         self._files: dict[str, Content] | None = None
 
     def write(self, directory: Path) -> None:
-        """Put log.jsonl and the patches into a directory, which is made if it is not there."""
+        """Let a directory, which is made if it is not there, hold log.jsonl and the patches."""
         self._catch_up()
+        if self._shared is None:
+            self._fill(directory)
+            return
+        if self._is_fresh:
+            shutil.rmtree(self._shared, ignore_errors=True)
+            self._is_fresh = False
+        self._fill(self._shared)
+        if directory.is_dir():
+            directory.rmdir()
+        directory.symlink_to(self._shared, target_is_directory=True)
+
+    def _fill(self, directory: Path) -> None:
+        """Make the files of a directory those that they ought to be; what is right stays."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        newest_first = self._versions[::-1]
-        for version in newest_first:
-            (directory / version.name).write_bytes(version.patch)
-        (directory / LOG).write_bytes(b"".join(version.line for version in newest_first))
+        wanted = {version.name: version.patch for version in self._versions}
+        wanted[LOG] = b"".join(version.line for version in self._versions[::-1])
+        for entry in list(os.scandir(directory)):
+            is_file = entry.is_file(follow_symlinks=False)
+            if is_file and entry.name in wanted and Path(entry).read_bytes() == wanted[entry.name]:
+                del wanted[entry.name]
+            elif entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry)
+            else:
+                Path(entry).unlink()
+        for name, data in wanted.items():
+            (directory / name).write_bytes(data)
+            (directory / name).chmod(0o400)
 
     def _catch_up(self) -> None:
         """Take in the steps that are new; of a run that was long before, only the newest ones."""

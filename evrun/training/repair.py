@@ -55,22 +55,21 @@ class _Bench:
         self._done: dict[str, Repair] = {}
 
     def mend(self, issue: Issue) -> None:
-        """Put back what an issue is about; where that cannot be told, every file that is not the parent's."""
+        """Put back what an issue is about; where it names no file, every one that is not the parent's."""
         reason = f"check {issue.check}: {issue.problem}"
         if issue.check == FIXED:
             self._put(issue.path, ROOT, reason)
         elif issue.check == OUTSIDE:
             self._remove(issue.path, PARENT, reason)
         else:
-            about = self._changed(issue.path)
-            named = f"{reason} ({issue.path})" if issue.path and not about else reason
-            for path in about or self._changed(""):
-                self._put(path, PARENT, reason if about else named)
+            for path in self._changed(issue.path):
+                self._put(path, PARENT, reason)
 
     def give_up(self, issue: Issue) -> None:
         """Make it the parent."""
+        where = f" ({issue.path})" if issue.path else ""
         for path in self._changed(""):
-            self._put(path, PARENT, f"check {issue.check}: {issue.problem}; nothing less helped")
+            self._put(path, PARENT, f"check {issue.check}: {issue.problem}{where}; nothing less helped")
 
     def repairs(self) -> list[Repair]:
         """What was put back, and is now another file than in the candidate, by path."""

@@ -63,6 +63,52 @@ def test_a_history_that_grows_is_the_one_that_is_read_at_once(tmp_path):
     made.close()
 
 
+def test_a_history_that_has_fallen_behind_begins_anew(tmp_path):
+    """More versions than it shows came at once: the first of them is compared with the one before it."""
+    made, state = Made(tmp_path), RunState()
+    with closing(LogReader.open(made.run / "log")) as reader:
+        one = History(state.training, reader, Blobs(state.training, reader), 2)
+        for number in range(6):
+            made.step(f"{number}\n")
+            if number in {1, 5}:
+                reader.refresh()
+                for record in recorded(reader, state.sequence + 1):
+                    state.apply(record)
+                one.write(tmp_path / f"behind-{number}")
+    made.close()
+    written(made, tmp_path / "whole", newest=2)
+    assert read_files(tmp_path / "behind-5") == read_files(tmp_path / "whole")
+
+
+def test_learners_share_the_files_and_get_them_as_they_ought_to_be(tmp_path):
+    """Each call's directory leads to the same files; what a learner did to them is gone at the next call."""
+    made = Made(tmp_path)
+    for number in range(3):
+        made.step(f"{number}\n")
+    made.close()
+    written(made, tmp_path / "whole")
+    shared = tmp_path / "shared"
+    (shared / "old").mkdir(parents=True)
+
+    def calls(*run):
+        one = History(*run, shared=shared)
+        (tmp_path / "a").mkdir()
+        one.write(tmp_path / "a")
+        patch = min(shared.glob("*.patch"))
+        patch.chmod(0o600)
+        patch.write_text("spoilt")
+        (shared / "log.jsonl").unlink()
+        (shared / "mine").mkdir()
+        (shared / "mine/x").touch()
+        (shared / "link").symlink_to("/etc")
+        one.write(tmp_path / "b")
+
+    made.read(calls)
+    for name in ("a", "b"):
+        assert (tmp_path / name).is_symlink()
+        assert read_files(tmp_path / name) == read_files(tmp_path / "whole")
+
+
 NAMES = st.sampled_from(["a", "b/c", "with blank", 'quote"d', "tab\tbed", "ünï", "back\\slash", "a.md"])
 TEXTS = st.lists(st.sampled_from(["one", "two", "", " ", "\r", "\u2028", "-- x", "+++ y"]), max_size=6).map(
     "\n".join

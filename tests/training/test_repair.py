@@ -100,11 +100,29 @@ def test_an_issue_with_its_file_takes_back_that_file_alone():
     assert found == before | {"notes/a": Content(b"other")}
 
 
-def test_a_directory_in_the_way_of_a_file_that_is_put_back_goes():
-    """A learner that makes ADAPTER.md a directory gets the file again."""
+def test_what_is_in_the_way_of_a_file_that_is_put_back_goes():
+    """A learner that makes ADAPTER.md a directory, or a directory of fixed files a file, gets them again."""
     before, found, done = repaired({"ADAPTER.md": None, "ADAPTER.md/x": "x"})
     assert found == before
     assert [one.path for one in done] == ["ADAPTER.md", "ADAPTER.md/x"]
+    manifest = MANIFEST.replace("fixed: [lib,", "fixed: [skills/base, lib,")
+    root = {"adapter.yaml": manifest, "skills/base": "b"}
+    before, found, done = repaired({"skills/base": None, "skills/add/SKILL.md": None, "skills": "x"}, root)
+    assert found == {path: content for path, content in before.items() if path != "skills/add/SKILL.md"}
+    assert [(one.path, one.restored_from) for one in done] == [("skills", "root"), ("skills/base", "root")]
+
+
+def test_an_issue_with_a_file_that_was_not_changed_takes_back_all_others():
+    """What the check names is as it was before: then something else made it wrong, and nobody knows what."""
+    own = with_check(
+        "def check(adapter):\n"
+        "    bad = (adapter / 'notes/b').exists()\n"
+        "    return [{'path': 'RULES.md', 'problem': 'says otherwise'}] if bad else []"
+    )
+    before, found, done = repaired({"notes/b": "new"}, own)
+    assert found == before
+    (one,) = done
+    assert one.reason == "check 6: says otherwise (RULES.md); nothing less helped"
 
 
 def test_at_worst_it_is_the_parent_even_where_that_does_not_pass():
