@@ -175,18 +175,23 @@ class LearnerCalls:
         """Its candidate, state and output; none of what does not count; and what is wrong with them."""
         workspace = call.workspace
         try:
-            output: dict[str, Content] | None = read_files(workspace.output)
+            output: dict[str, Content] | None = self._read(workspace.output)
         except Refused:
             output = None
         if not returned.in_order:
             return [None, None, output], None
         try:
-            candidate, state = read_files(workspace.adapter), read_files(workspace.state)
+            candidate, state = self._read(workspace.adapter), self._read(workspace.state)
         except Refused as error:
             return [None, None, output], f"the learner left what cannot be kept: {error}"
         if output is None:
             return [None, None, None], "the learner left what cannot be kept in its output"
         return [candidate, state, output], None
+
+    def _read(self, directory: Path) -> dict[str, Content]:
+        """The files of a directory, without secrets: they go into the log."""
+        found = read_files(directory)
+        return {path: one._replace(data=self._d.redactor.clean(one.data)) for path, one in found.items()}
 
 
 def message_of(call: str, step: int, epoch: int, state: RunState) -> str:

@@ -6,7 +6,7 @@ import sys
 import time
 
 from tests.cli.shell import evrun, start
-from tests.training.learners import HEAD
+from tests.training.learners import HEAD, SECRET
 from tests.training.test_learner_process import gone
 from tests.training.toys import Toy
 
@@ -101,3 +101,21 @@ def step(self, ctx):
     assert "alien" not in text
     assert text.endswith("step 1\nstep 2\n")
     assert made.paid() == {"rollout t1": 1, "rollout t2": 1, "rollout t3": 1, "rollout t4": 1}
+
+
+def test_a_secret_in_a_learner_s_files_is_in_no_record(tmp_path, monkeypatch):
+    """Neither in the adapter nor in what it leaves beside it: the log holds files as they are committed."""
+    monkeypatch.setenv("TOY_API_KEY", SECRET)
+    body = """
+def step(self, ctx):
+    work = ctx.workspace
+    for place in (work.adapter / "ADAPTER.md", work.state / "s", work.output / "o"):
+        place.write_text("key " + os.environ["TOY_API_KEY"])
+    return StepResult("done", "written")
+"""
+    made = toy(tmp_path, body)
+    trained(made)
+    assert (made.run / "checkout" / "ADAPTER.md").read_text() == "key [redacted:TOY_API_KEY]"
+    files = [file for place in ("log", "step_0001", "checkout") for file in (made.run / place).rglob("*")]
+    found = [file for file in files if file.is_file() and SECRET.encode() in file.read_bytes()]
+    assert found == []
