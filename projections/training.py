@@ -237,8 +237,9 @@ class TrainingState:
             self.rollouts_ok += 1
             self._begin(record, judge_unit(event.unit), event.attempt)
         else:
-            self.rollouts_error += 1
-            rollout.failures += event.error_class != SUPERSEDED
+            failed = event.error_class != SUPERSEDED
+            self.rollouts_error += failed
+            rollout.failures += failed
         self._rolled_out(record, rollout)
 
     def _judged(self, record: Recorded, event: RolloutJudged | EvaluationAttemptJudged) -> None:

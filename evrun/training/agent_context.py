@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import anyio
 
-from ..agents import AgentCalls, Completion, Context
+from ..agents import AgentCalls, CallRefused, Completion, Context
 from ..agents.calls import Stop
 from ..agents.endpoint_asked import Asked, Reply
 from ..agents.endpoint_errors import error_reply
@@ -75,7 +75,7 @@ class AgentContext:
 
     `unit` and `attempt` name it; `task`, `adapter` and `params` are what it is also called with; `model` is
     the configured one (empty: none); `tools` are the definitions of the tools that it was given, as requests
-    carry them.
+    carry them. Once the attempt has `ended`, nothing more is answered, whoever still asks.
     """
 
     def __init__(self, calls: AgentCalls | NoCalls, given: Given) -> None:
@@ -88,6 +88,7 @@ class AgentContext:
         self.params = given.params
         self.model = calls.brief.settings.model
         self.tools = self._calls.tools
+        self.ended = False
 
     @property
     def directory(self) -> Path:
@@ -111,6 +112,7 @@ class AgentContext:
         Raises:
             CallRefused: there is no answer, and why.
         """
+        self._check()
         return await self._calls.complete(messages, tools=tools, model=model, **options)
 
     async def tool(self, name: str, /, **arguments: Any) -> Any:
@@ -118,7 +120,12 @@ class AgentContext:
 
         The result is what a model would be given, as JSON: mostly an object with `error` (null or a text).
         """
+        self._check()
         return await self._calls.tool(name, **arguments)
+
+    def _check(self) -> None:
+        if self.ended:
+            raise CallRefused(400, "evrun: this attempt has ended", paused=False)
 
 
 class PlainContext:
@@ -127,6 +134,7 @@ class PlainContext:
     def __init__(self, context: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
         self._context = context
         self._loop = loop
+        self._open: set[asyncio.Task[Any]] = set()
         self.unit = context.unit
         self.attempt = context.attempt
         self.task = context.task
@@ -155,5 +163,21 @@ class PlainContext:
         """As `AgentContext.tool`."""
         return self._wait(self._context.tool(name, **arguments))
 
+    async def end(self) -> None:
+        """Nothing more is answered: the thread cannot be stopped, but what it asks can."""
+        self._context.ended = True
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._known(work), self._loop).result()
+
+    async def _known(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            return await work
+        finally:
+            self._open.discard(task)

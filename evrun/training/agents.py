@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
+import anyio
+
 from ..agents import AgentCalls
 from ..effects.foreign import in_a_task, in_daemon_thread
 from ..errors import UsageFault
@@ -83,12 +85,22 @@ class FunctionAgent:
         # Neither its next attempt nor its judge may find the task changed.
         given = given._replace(task=copy.deepcopy(given.task), params=copy.deepcopy(given.params))
         context = AgentContext(calls, given)
-        if self._form.is_async:
-            found = await in_a_task(lambda: self._called(given, context))
-        else:
-            plain = PlainContext(context, asyncio.get_running_loop())
-            found = await in_daemon_thread(lambda: self._called(given, plain))
+        try:
+            if self._form.is_async:
+                found = await in_a_task(lambda: self._called(given, context))
+            else:
+                found = await self._in_a_thread(given, context)
+        finally:
+            context.ended = True
         return found if isinstance(found, RunOutput) else RunOutput(found)
+
+    async def _in_a_thread(self, given: Given, context: AgentContext) -> Any:
+        plain = PlainContext(context, asyncio.get_running_loop())
+        try:
+            return await in_daemon_thread(lambda: self._called(given, plain))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await plain.end()
 
     def _called(self, given: Given, context: AgentContext | PlainContext) -> Any:
         named: dict[str, Any] = {}

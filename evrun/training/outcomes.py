@@ -12,7 +12,7 @@ from eventlog.events import BlobStored, RolloutFinished, Usage
 
 from ..effects.secrets import Redactor
 from .authoring import RunOutput
-from .blobs import Blobs, Content, Refused, entries_of, read_files
+from .blobs import LARGEST_FILE, Blobs, Content, Refused, entries_of, read_files
 from .own_spending import Reported, nano_usd
 
 OK, ERROR, TIMEOUT = "ok", "error", "timeout"
@@ -86,6 +86,8 @@ def outcome_of(found: RunOutput, directory: Path, redactor: Redactor) -> Outcome
         extra = None if found.extra is None else as_json(found.extra, redactor)
     except (TypeError, ValueError, RecursionError) as error:
         return failed("no_json", f"the agent gave something that is no JSON: {error}")
+    if len(output) + len(messages or b"") + len(extra or b"") > LARGEST_FILE:
+        return failed("too_large", f"the agent gave more than {LARGEST_FILE} bytes; put it into its log")
     files, problem = _files(found.log, directory, redactor)
     cost, tokens = nano_usd(found.cost_usd), _tokens(found.tokens)
     if found.cost_usd is not None and cost is None:

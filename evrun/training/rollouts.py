@@ -21,6 +21,7 @@ from ..batch.endpoint import prices_of
 from ..batch.sending import Services
 from ..batch.settings import Settings, settings_record
 from ..budget import Budget
+from ..effects.backoff import backoff_s
 from ..effects.clock import CallIds, monotonic
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor
@@ -123,6 +124,8 @@ class RolloutRunner:
             if rollout is not None and rollout.status == OK:
                 await self._judge_recorded(job, rollout, conclude)
             else:
+                if rollout is not None and rollout.failures:
+                    await self._control.sleep(backoff_s(rollout.failures - 1))
                 await self._attempt(job, rollout, conclude)
 
     # One attempt.
@@ -239,10 +242,10 @@ class RolloutRunner:
             known = outcome or failed(TIMEOUT, "")
             why = f"the agent was not done within {limit}"
             return known._replace(status=TIMEOUT, error_class=TIMEOUT, message=why, traceback=None)
-        if outcome is None:
-            why = "" if calls.stop is None else f": {calls.stop.reason}"
-            return failed("stopped", f"the agent went on without an answer{why}")
-        return outcome
+        if not well and calls.stop is not None:
+            made = f"{self._settings.max_turns} model calls were made"
+            return failed("max_turns", f"{made}, which are all (agent.params.max_turns)")
+        return outcome or failed("stopped", "the agent was ended")
 
     # Its end, and the judge.
 

@@ -261,3 +261,27 @@ def test_a_judge_whose_model_is_not_there_gives_no_score(tmp_path):
     assert event.score is None
     assert event.error.startswith("the judge's model: ")
     assert "no such thing" in event.error
+
+
+def test_another_rubric_is_asked_about_anew(tmp_path):
+    """What is recorded of the judge that was in force before does not count, and holds up nobody."""
+    rules = [
+        {"then": {"text": "hm"}, "times": 1},
+        {"then": {"fault": "hang"}, "times": 1},
+        {"then": {"text": "score: 4"}},
+    ]
+    tasks = {"a": {"id": "a", "say": "hello"}}
+    with running_endpoint(rules=rules) as endpoint:
+        given = {
+            "base_url": endpoint.base_url, "judge": "llm", "agent": f"{written(tmp_path, AGENT)}run",
+        }  # fmt: skip
+        _stopped_at_second_call(tmp_path, tasks, {**given, "judge_params": RUBRIC})
+        stand = Stand(tmp_path, tasks, **given, judge_params={"rubric": "Is it short?"})
+
+        async def main():
+            with anyio.fail_after(30):
+                await stand.run_all()
+
+        anyio.run(main)
+        assert len(endpoint.requests()) == 3
+    assert stand.rollout("a").score == 4.0

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import anyio
+import msgspec
 import pytest
 
 from eventlog.events import (
@@ -290,3 +291,51 @@ def test_tools_whose_directory_is_gone_are_no_ground_to_go_on_from(tmp_path):
     ends = stand.events(RolloutFinished)
     assert [(end.attempt, end.error_class) for end in ends] == [(1, "superseded"), (2, None)]
     assert output_of(ends[1]) == "made\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("async ", "await ", "await asyncio"), ("", "", "time")], ids=["async", "plain"]
+)
+def test_an_agent_past_its_time_asks_nothing_more(words, tmp_path):
+    """It swallows its cancellation, or is a thread that cannot be stopped: it is refused whatever it asks."""
+    text = (
+        "import asyncio, pathlib, time\nSAID = pathlib.Path(__file__).with_name('said')\n"
+        f"{words[0]}def run(task, adapter, ctx):\n"
+        "    try:\n"
+        f"        {words[2]}.sleep(1.5)\n"
+        "    except asyncio.CancelledError:\n        pass\n"
+        "    try:\n"
+        f"        {words[1]}ctx.complete([])\n"
+        "    except Exception as error:\n        SAID.write_text(str(error))\n"
+    )
+    with running_endpoint() as endpoint:
+        stand = Stand(
+            tmp_path, TASK, base_url=endpoint.base_url, agent=f"{written(tmp_path, text)}run", timeout_s=0.3,
+            retries=0,
+        )  # fmt: skip
+        anyio.run(_until_said, stand, tmp_path / "said")
+        assert endpoint.requests() == []
+    assert [end.status for end in stand.events(RolloutFinished)] == ["timeout"]
+    assert (tmp_path / "said").read_text() == "evrun: this attempt has ended"
+
+
+async def _until_said(stand, said):
+    """A session that goes on until the agent has tried."""
+    async with stand.runner() as runner:
+        await runner.run(stand.job("a"), conclude)
+        with anyio.fail_after(30):
+            while not said.exists():  # noqa: ASYNC110 (a thread writes it)
+                await anyio.sleep(0.05)
+
+
+def test_so_many_calls_and_no_more(tmp_path):
+    """`agent.params.max_turns` ends an attempt that goes on and on."""
+    call = {"tool_calls": [{"name": "terminal", "arguments": {"command": "echo hi"}}]}
+    with running_endpoint(rules=[{"then": call}]) as endpoint:
+        stand = Stand(tmp_path, TASK, base_url=endpoint.base_url, toolsets=["terminal"], retries=0)
+        stand.settings = msgspec.structs.replace(stand.settings, max_turns=2)
+        stand.run()
+        assert len(endpoint.requests()) == 2
+    (end,) = stand.events(RolloutFinished)
+    assert (end.status, end.error_class) == ("error", "max_turns")
+    assert end.message == "2 model calls were made, which are all (agent.params.max_turns)"
