@@ -1,20 +1,26 @@
-"""Old logs stay readable for ever: the bytes of every event type and version, and what they mean."""
+"""Old logs stay readable for ever: the bytes of every event type and version, and what they mean.
+
+`EVRUN_STEPS=40 scripts/test tests/eventlog/test_golden_events.py` makes forty times as many of each type.
+"""
 
 import json
+import os
 import types
 import typing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventlog.errors import EventError, MalformedEvent, UnknownEvent
 from eventlog.events import EVENT_TYPES, Event, decode_event, encode_event, event_type
 from tests.eventlog.golden_events import EXAMPLES
 
+SCALE = int(os.environ.get("EVRUN_STEPS", "1"))
 LINES = (Path(__file__).parent.parent / "golden/events/events.jsonl").read_text("utf-8").splitlines()
 GOLDEN = {line["event"]: bytes.fromhex(line["hex"]) for line in map(json.loads, LINES)}
 
@@ -116,6 +122,7 @@ PLAIN = {
 }
 
 
+@cache
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
     """Values of an annotation, made from it alone, so a new event type is tested by being there."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -134,6 +141,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__name__)
+@settings(max_examples=50 * SCALE)
 @given(data=st.data())
 def test_every_event_survives_the_round_trip(kind, data):
     """Any event of any type is read back as it was, and its bytes are made again to the byte."""
