@@ -40,7 +40,7 @@ class History:
         shared: Path | None = None,
     ) -> None:
         self._state, self._reader, self._blobs, self._newest = state, reader, blobs, newest
-        self._shared, self._is_fresh = shared, True
+        self._shared = shared
         self._versions: list[_Version] = []
         self._seen = 0
         self._files: dict[str, Content] | None = None
@@ -51,9 +51,6 @@ class History:
         if self._shared is None:
             self._fill(directory)
             return
-        if self._is_fresh:
-            shutil.rmtree(self._shared, ignore_errors=True)
-            self._is_fresh = False
         self._fill(self._shared)
         if directory.is_dir():
             directory.rmdir()
