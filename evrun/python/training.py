@@ -16,6 +16,7 @@ from eventlog.events import Recorded, StepCommitted
 from projections import RunState, evaluation_report, result_report, usd
 
 from ..batch import Result, Switch
+from ..effects.clock import monotonic
 from ..errors import UsageFault
 from ..training import (
     TrainingConfig,
@@ -34,6 +35,7 @@ from .training_run import TrainingRun
 Config = TrainingConfig | Mapping[str, Any] | str | Path
 Progress = bool | Callable[[str], None]
 _CODE = ("agent", "judge", "evolver")
+INTERVAL_S = 30.0
 _busy: ContextVar[bool] = ContextVar("evrun_training", default=False)
 
 
@@ -157,11 +159,12 @@ async def evaluate_async(
 
 
 class StepLines(LineProgress):
-    """Says each step that this session commits."""
+    """Says each step that this session commits, and now and then how far the open one is."""
 
     def __init__(self, write: Callable[[str], None] | None = None) -> None:
         super().__init__(write)
         self._committed: list[int] = []
+        self._spoke = monotonic()
 
     @property
     def see(self) -> Callable[[Recorded], None]:
@@ -175,6 +178,13 @@ class StepLines(LineProgress):
     def progress(self, state: RunState) -> None:
         """Say each of them once."""
         new, self._committed = self._committed, []
+        current, now = state.training.current, monotonic()
+        if new:
+            self._spoke = now
+        elif current is not None and now - self._spoke >= INTERVAL_S:
+            self._spoke = now
+            judged = sum(bool(rollout.judged) for rollout in current.rollouts.values())
+            self.note(f"step {current.step}: {judged} of {len(current.tasks)} rollouts judged")
         for step in state.training.steps if new else ():
             if step.sequence in new:
                 mean = step.rollouts.mean_score
