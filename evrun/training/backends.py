@@ -84,9 +84,23 @@ def check_backends(backends: Mapping[str, Mapping[str, Any]]) -> None:
         for part in ("extra_body", "prices", "models"):
             if not isinstance(given.get(part) or {}, dict):
                 raise UsageFault(f"{key}.{part}: expected a map")
+        for model, price in (given.get("prices") or {}).items():
+            checked_price(price_text(str(model), _amounts(price), key), f"{key}.prices")
         for alias, model in (given.get("models") or {}).items():
             if not isinstance(model, str):
                 raise UsageFault(f"{key}.models.{alias}: expected the name of a model, found {model!r}")
+
+
+def names_a_model(
+    ref: str, backends: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]
+) -> bool:
+    """Whether there is an endpoint for a reference."""
+    name, slash, rest = ref.partition("/")
+    return bool(
+        ref == LOCAL_MODEL
+        or (slash and rest and (name in backends or name in BUILT_IN))
+        or environment.get("OPENAI_BASE_URL")
+    )
 
 
 def backend_of(
@@ -104,8 +118,7 @@ def backend_of(
     name, slash, rest = ref.partition("/")
     if slash and rest and (name in backends or name in BUILT_IN):
         return _backend(name, rest, backends, environment)
-    url = environment.get("OPENAI_BASE_URL")
-    if not url:
+    if not names_a_model(ref, backends, environment):
         known = ", ".join(sorted({*backends, *BUILT_IN}))
         near = difflib.get_close_matches(name, {*backends, *BUILT_IN}, n=1) if slash else []
         raise UsageFault(
@@ -114,7 +127,7 @@ def backend_of(
             if near
             else f"write BACKEND/MODEL with one of {known}, or add one under backends; or local",
         )
-    return Backend("OPENAI_BASE_URL", ref, url, "OPENAI_API_KEY")
+    return Backend("OPENAI_BASE_URL", ref, environment["OPENAI_BASE_URL"], "OPENAI_API_KEY")
 
 
 def ad_hoc_backend(llm: Mapping[str, Any]) -> Backend:

@@ -15,7 +15,7 @@ from ..effects.llm_endpoint import Endpoint
 from ..effects.local_model import explain_missing
 from ..errors import UsageFault
 from ..prices import Price
-from .backends import Backend, ad_hoc_backend, backend_of
+from .backends import Backend, ad_hoc_backend, backend_of, names_a_model
 from .config import CHAT, TrainingConfig
 from .config_checks import LEARNERS, LLM_JUDGE
 from .params import ASKING, CHATTING, JUDGING, OWN, options
@@ -68,14 +68,15 @@ def agent_binding(config: TrainingConfig, environment: Mapping[str, str]) -> Bin
         UsageFault: an unknown backend, a key that is not set, a parameter that cannot be honoured.
     """
     params, chat = config.agent.params, config.agent.name == CHAT
-    ref = _model("agent.params.model", params.get("model"), strict=chat) or config.model
+    own = _model(config, "agent", environment, strict=chat)
+    ref = own or config.model
     if ref is None:
         if chat:
             raise UsageFault(
                 "agent.name: chat needs a model", "set model, or agent.params.model: BACKEND/MODEL"
             )
         return None
-    where = "agent.params.model" if isinstance(params.get("model"), str) else "model"
+    where = "agent.params.model" if own is not None else "model"
     backend = backend_of(ref, where, config.backends, environment)
     minutes = config.agent.timeout_min
     asking = options("agent.params", params, CHATTING if chat else OWN, strict=chat)
@@ -98,7 +99,7 @@ def judge_binding(config: TrainingConfig, environment: Mapping[str, str]) -> Bin
     if config.judge.path is not None or config.judge.name != LLM_JUDGE:
         return None
     params = config.judge.params
-    ref = _model("judge.params.model", params.get("model"), strict=True) or config.model
+    ref = _model(config, "judge", environment, strict=True) or config.model
     if ref is None:
         raise UsageFault("judge.name: llm needs a model", "set model, or judge.params.model: BACKEND/MODEL")
     where = "judge.params.model" if params.get("model") is not None else "model"
@@ -122,7 +123,7 @@ def learner_binding(config: TrainingConfig, environment: Mapping[str, str]) -> B
         UsageFault: as `agent_binding`.
     """
     params, built_in = config.evolver.params, config.evolver.name in LEARNERS
-    own = _model("evolver.params.model", params.get("model"), strict=built_in)
+    own = _model(config, "evolver", environment, strict=built_in)
     llm: dict[str, Any] = config.llm if isinstance(config.llm, dict) else {"model": config.llm}
     if own is not None and (built_in or not llm.get("model")):
         backend = backend_of(own, "evolver.params.model", config.backends, environment)
@@ -153,13 +154,14 @@ def learner_binding(config: TrainingConfig, environment: Mapping[str, str]) -> B
     return _bound(config, "evolver.params" if built_in else "llm", backend, values, environment)
 
 
-def _model(key: str, value: Any, *, strict: bool) -> str | None:
-    """A parameter `model`; in parameters of the user's own code it may be anything."""
-    if isinstance(value, str) and value:
-        return value
-    if value is not None and strict:
-        raise UsageFault(f"{key}: expected BACKEND/MODEL, found {value!r}")
-    return None
+def _model(config: TrainingConfig, part: str, environment: Mapping[str, str], *, strict: bool) -> str | None:
+    """A part's parameter `model`. In those of the user's own code it may be anything, and evrun's or not."""
+    value = getattr(config, part).params.get("model")
+    if not isinstance(value, str) or not value:
+        if value is not None and strict:
+            raise UsageFault(f"{part}.params.model: expected BACKEND/MODEL, found {value!r}")
+        return None
+    return value if strict or names_a_model(value, config.backends, environment) else None
 
 
 def _bound(

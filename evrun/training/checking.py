@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from eventlog.errors import EventLogError
-from eventlog.storage import LogReader, log_exists
+from eventlog.storage import LogReader, lock_holder, log_exists
 from projections import cap_amount, fold_log
 
 from ..batch.control import Control
@@ -190,10 +190,14 @@ class _Look:
             UsageFault: it is finished, or something changed that shapes it.
         """
         try:
+            holder = lock_holder(directory / "log")
             with closing(LogReader.open(directory / "log")) as reader:
                 state = fold_log(reader)
         except EventLogError as error:
             raise UsageFault(f"{directory}: {error}", "evrun verify tells more") from error
+        if holder is not None:
+            who = f"process {holder.get('pid', '?')} on {holder.get('host', 'this host')}"
+            raise UsageFault(f"{directory} is in use by {who}", "wait for it to end, or end it: evrun stop")
         if state.sequence and not state.is_training:
             raise UsageFault(f"{directory} holds a run of prompts", "choose another trainer.run_name")
         if state.batch.finished_ns is not None:

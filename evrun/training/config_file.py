@@ -9,6 +9,7 @@ import msgspec
 from ..batch.agent_setting import COMMAND
 from ..errors import UsageFault
 from .backends_file import borrow_backends
+from .builtin_templates import BUILT_IN
 from .config import CHAT, TrainingConfig
 from .config_checks import LEARNERS, check_config
 from .config_elsewhere import check_names, drop_foreign, evolver_of_directory
@@ -100,8 +101,7 @@ def _resolve(values: dict[str, Any], paths: Paths) -> None:
         if "name" in part:
             part["name"] = paths.code(key, part["name"])
     _take_directory(evolver, paths, has_val=data.get("val") is not None)
-    plain = "/" in values["template"]
-    values["template"] = (paths.plain if plain else paths.directory_or_name)("template", values["template"])
+    values["template"] = _template(values["template"], paths)
     if values.get("start_from") is not None:
         values["start_from"] = paths.directory_or_name("start_from", values["start_from"])
     trainer["output_dir"] = paths.plain("trainer.output_dir", trainer["output_dir"])
@@ -109,6 +109,13 @@ def _resolve(values: dict[str, Any], paths: Paths) -> None:
     trainer["run_name"] = trainer["run_name"] or _run_name(evolver["name"], template)
     tree = trainer["tree_dir"] or str(Path(trainer["output_dir"], "trees", template))
     trainer["tree_dir"] = paths.plain("trainer.tree_dir", tree)
+
+
+def _template(name: str, paths: Paths) -> str:
+    """A built-in template as it is, the path of any other."""
+    if name.partition("@")[0] in {identity for identity, _ in BUILT_IN}:
+        return name
+    return (paths.plain if "/" in name else paths.directory_or_name)("template", name)
 
 
 def _resolve_params(agent: dict[str, Any], judge: dict[str, Any], paths: Paths) -> None:
@@ -128,6 +135,8 @@ def _take_directory(evolver: dict[str, Any], paths: Paths, *, has_val: bool) -> 
     if name.startswith(COMMAND) or name in LEARNERS or ":" in name:
         return
     path = Path(paths.plain("evolver.name", name))
+    if path.suffix == ".py":
+        raise UsageFault(f"evolver.name: found {name!r}", f"name its class too: {name}:CLASS")
     evolver["name"], evolver["params"] = evolver_of_directory(
         path, evolver.get("params", {}), has_val=has_val
     )

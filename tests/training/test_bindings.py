@@ -106,6 +106,17 @@ def test_a_model_without_a_backend_is_one_of_openai_base_url(tmp_path):
     assert caught.value.hint == "did you mean mine/m?"
 
 
+def test_a_model_in_parameters_of_own_code_may_be_nobodys_but_its_own(tmp_path):
+    """What names no endpoint is passed on, and the run's model stays that of durable calls."""
+    for name in ("gpt-4o", "meta-llama/Llama-3"):
+        params = (f"agent.params.model={name}", f"evolver.params.model={name}")
+        assert bindings_of(config_in(tmp_path, MINE, *params), {}) == (None, None, None)
+        agent, _, learner = bindings_of(config_in(tmp_path, MINE, "model=mine/m", *params), {})
+        assert (agent.settings.model, learner.settings.model) == ("m", "m")
+        with pytest.raises(UsageFault, match="names no backend"):
+            agent_binding(config_in(tmp_path, MINE, "agent=chat", *params[:1]), {})
+
+
 def test_the_embedded_model_is_free_and_patient(tmp_path):
     """`local` has no address, costs nothing, and may think long."""
     bound = agent_binding(config_in(tmp_path, "model=local", "agent=chat"), {})

@@ -181,6 +181,7 @@ def test_sections_have_short_and_older_spellings(tmp_path):
         ("agent=agent.py", ["agent.name", "FILE.py:FUNCTION"]),
         ("agent='command: '", ["agent.name", "names no command"]),
         ("evolver=skillopt", ["evolver.name", "reflect and gepa"]),
+        ("evolver=learner.py", ["evolver.name", "learner.py:CLASS"]),
         ("evolver=nowhere", ["evolver.name", "nowhere", "evolver.yaml"]),
         ("template=mwm@2.0", ["template", "prompt-only@1.0"]),
         ("template=./nowhere", ["template", "adapter.yaml"]),
@@ -266,6 +267,10 @@ def test_a_template_directory_gives_the_tree_its_name(tmp_path):
     config = config_in(tmp_path, "template=mine")
     assert config.template == str(tmp_path / "mine")
     assert config.trainer.tree_dir == str(tmp_path / "runs/trees/my-id")
+    (tmp_path / "prompt-only").mkdir()
+    (tmp_path / "prompt-only/adapter.yaml").write_text("template: {id: my-id, version: '2'}\n")
+    assert config_in(tmp_path).template == "prompt-only"
+    assert config_in(tmp_path, "template=./prompt-only").template == str(tmp_path / "prompt-only")
     (tmp_path / "mine/adapter.yaml").write_text("template: {version: '2'}\n")
     assert "template.id" in refusal(tmp_path, "template=mine")
 

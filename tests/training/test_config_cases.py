@@ -1,9 +1,13 @@
 """Faults measured in a trainer of the same kind, as far as they are about what a run was told."""
 
+import os
+from contextlib import closing
+
 import pytest
 
 from eventlog.events import BudgetChanged, SettingsChanged, decode_event
 from eventlog.storage import LogReader
+from evrun.batch.opening import open_writer
 from tests.cli.shell import evrun
 from tests.training.configured import written
 
@@ -135,3 +139,19 @@ def test_a_cap_with_an_unknown_price_is_refused_at_the_start(place):
     assert "trainer.budget.usd needs a price, and that of some-model" in refused.err
     assert "prices: {some-model" in refused.err
     assert not (place / "runs").exists()
+
+
+def test_a_check_tells_how_a_run_goes_on_what_changed_and_who_works_on_it(place):
+    """An unfinished run goes on after its last step; a change, and a second process, are refused as at a start."""
+    assert train(place).code == 4
+    look = ("check", "--config", place / "run.yaml", "--no-probe")
+    said = evrun(*look, "trainer.budget.usd=5", cwd=place)
+    assert said.code == 0, said.out
+    assert "[ok] run: goes on after step 1: " in said.out
+    said = evrun(*look, "data.step_size=3", cwd=place)
+    assert said.code == 2
+    assert "data.step_size was 2, is 3" in said.out
+    with closing(open_writer(place / "runs/r", lambda _: None)):
+        said = evrun(*look, cwd=place)
+    assert said.code == 2
+    assert f"is in use by process {os.getpid()}" in said.out
