@@ -142,7 +142,7 @@ def test_a_cap_with_an_unknown_price_is_refused_at_the_start(place):
 
 
 def test_a_check_tells_how_a_run_goes_on_what_changed_and_who_works_on_it(place):
-    """An unfinished run goes on after its last step; a change, and a second process, are refused as at a start."""
+    """An unfinished run goes on after its last step; a change and a second process are refused."""
     assert train(place).code == 4
     look = ("check", "--config", place / "run.yaml", "--no-probe")
     said = evrun(*look, "trainer.budget.usd=5", cwd=place)
