@@ -62,19 +62,19 @@ def _facts(state: RunState, choice: FinalChoice, budget: BudgetAfter) -> Iterato
     yield "started from", training.start
     yield "adapter", f"that of step {choice.step} ({choice.how}{score})"
     yield "stopped", choice.stop_reason
-    yield "learner", str(settings.get("evolver.name"))
+    yield "learner", _named(settings, "evolver.name")
     yield "agent", _named(settings, "agent.name", "model")
     yield "judge", _named(settings, "judge.path", "judge.name")
     yield "tasks", _named(settings, "data.tasks", "task_info")
-    yield "training", f"{steps_done(training)} steps in {len(training.epochs)} epochs"
+    yield "training", f"steps: {steps_done(training)}, epochs: {len(training.epochs)}"
     yield "spent", f"{_spent(budget)}; {budget.active_ns / _HOUR_NS:.1f} hours up to the last step"
     yield "validation", "none" if settings.get("data.val") is None else "given"
 
 
 def _named(settings: dict[str, Any], *names: str) -> str:
-    """What settings say, files by their name."""
-    known = [str(settings[name]).rpartition("/")[2] for name in names if settings.get(name) is not None]
-    return ", ".join(known) or "not said"
+    """What settings say, files by their name: where they are on a machine is nobody's business."""
+    known = [str(settings[name]) for name in names if settings.get(name) is not None]
+    return ", ".join(one.rpartition("/")[2] if one.startswith("/") else one for one in known) or "not said"
 
 
 def _spent(budget: BudgetAfter) -> str:

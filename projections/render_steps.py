@@ -21,6 +21,7 @@ def render_step(record: StepRecord) -> bytes:
         "rollout": _rollout(record.rollouts),
         "evolver": _evolver(record),
         "status": record.status,
+        "note": record.note,
         "session": record.session,
         "parent": record.parent,
         "commits": record.commits,

@@ -66,15 +66,15 @@ def warnings_of(training: TrainingState, budget: BudgetAfter) -> list[str]:
     found = []
     missing = sum(record.rollouts.errors for record in training.steps)
     if missing:
-        found.append(f"{missing} rollouts have no score; they are in no mean")
+        found.append(f"rollouts without a score, which are in no mean: {missing}")
     failed = [record.step for record in training.steps if record.status in {"failed", "out_of_budget"}]
     if failed:
-        found.append(f"{len(failed)} steps kept the adapter because the learner gave none: {_few(failed)}")
+        found.append(f"steps that kept the adapter because they came to nothing: {_few(failed)}")
     repaired = [record.step for record in training.steps if record.repaired]
     if repaired:
-        found.append(f"{len(repaired)} steps had to be repaired: {_few(repaired)}")
+        found.append(f"steps whose adapter had to be repaired: {_few(repaired)}")
     if budget.unknown_cost_calls:
-        found.append(f"{budget.unknown_cost_calls} calls have no known cost, and are in no sum")
+        found.append(f"calls of unknown cost, which are in no sum: {budget.unknown_cost_calls}")
     if budget.in_doubt_nano_usd is None:
         found.append("calls are in doubt, and nobody can say what they cost at most")
     elif budget.in_doubt_nano_usd:
