@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventlog.events import CommitMade, HistoryStored, StepCommitted
+from eventlog.events import FileEntry, HistoryStored, StepCommitted
 from eventlog.storage import LogReader
 from projections import StepRecord, TrainingState, json_line, rfc3339
 
@@ -22,6 +22,13 @@ class _Version(NamedTuple):
     line: bytes
     name: str
     patch: bytes
+
+
+class _Stamp(NamedTuple):
+    inode: int
+    size: int
+    mtime_ns: int
+    mode: int
 
 
 class History:
@@ -41,6 +48,8 @@ class History:
     ) -> None:
         self._state, self._reader, self._blobs, self._newest = state, reader, blobs, newest
         self._shared = shared
+        self._written: dict[str, _Stamp] = {}
+        self._log = b""
         self._versions: list[_Version] = []
         self._seen = 0
         self._files: dict[str, Content] | None = None
@@ -61,9 +70,11 @@ class History:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         wanted = {version.name: version.patch for version in self._versions}
         wanted[LOG] = b"".join(version.line for version in self._versions[::-1])
+        if wanted[LOG] != self._log:
+            self._written.pop(LOG, None)
+            self._log = wanted[LOG]
         for entry in list(os.scandir(directory)):
-            is_file = entry.is_file(follow_symlinks=False)
-            if is_file and entry.name in wanted and Path(entry).read_bytes() == wanted[entry.name]:
+            if entry.name in wanted and _stamp(entry) == self._written.get(entry.name):
                 del wanted[entry.name]
             elif entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry)
@@ -72,6 +83,7 @@ class History:
         for name, data in wanted.items():
             (directory / name).write_bytes(data)
             (directory / name).chmod(0o400)
+            self._written[name] = _stamp(directory / name)
 
     def _catch_up(self) -> None:
         """Take in the steps that are new; of a run that was long before, only the newest ones."""
@@ -89,44 +101,47 @@ class History:
     def _before(self, left_out: list[StepRecord]) -> dict[str, Content]:
         """The files that the first of the shown versions was made from."""
         if left_out:
-            return self._blobs.files(self._commits(left_out[-1])[-1].files)
+            return self._blobs.files(self._trees(left_out[-1])[-1])
         if not self._state.history:
             return {}
         start = self._blobs.event(self._state.history[-1])
         assert isinstance(start, HistoryStored)
         return self._blobs.files(start.files)
 
-    def _commits(self, record: StepRecord) -> list[CommitMade]:
+    def _trees(self, record: StepRecord) -> list[list[FileEntry]]:
+        """The files of each commit of a step; those of the newest one are at hand."""
+        if len(record.commits) == 1 and record is self._state.steps[-1]:
+            return [self._state.files]
         event = self._blobs.event(record.sequence)
         assert isinstance(event, StepCommitted)
-        return event.commits
+        return [commit.files for commit in event.commits]
 
     def _versions_of(self, record: StepRecord) -> Iterator[_Version]:
-        commits = self._commits(record)
-        for commit in commits:
-            before, after = self._files or {}, self._blobs.files(commit.files)
+        parent = record.parent
+        for commit, files in zip(record.commits, self._trees(record), strict=True):
+            before, after = self._files or {}, self._blobs.files(files)
             found = changes(before, after)
             self._files = after
-            name = f"{record.step:04d}-{commit.sha[:_ID_SHOWN]}.patch"
-            line = _line(record, commit, [one.path for one in found], name, valid=commit is commits[-1])
+            name = f"{record.step:04d}-{commit[:_ID_SHOWN]}.patch"
+            line = {"commit": commit, "parent": parent, **_told(record)}
+            line |= {"valid": commit == record.commit, "changed": [one.path for one in found], "patch": name}
+            parent = commit
             yield _Version(json_line(line), name, patch(found).encode("utf-8", "replace"))
 
 
-def _line(
-    record: StepRecord, commit: CommitMade, changed: list[str], name: str, *, valid: bool
-) -> dict[str, Any]:
-    """A version as log.jsonl tells it. The score is that of the tasks with the version before it."""
-    subject, _, _ = commit.message.partition("\n")
+def _told(record: StepRecord) -> dict[str, Any]:
+    """A step as log.jsonl tells it. The score is that of its tasks with the version before it."""
     return {
-        "commit": commit.sha,
-        "parent": commit.parent,
         "step": record.step,
         "epoch": record.epoch,
         "status": record.status,
-        "subject": subject,
-        "valid": valid,
+        "summary": "" if record.learner is None else record.learner.summary,
         "parent_mean_score": record.rollouts.mean_score,
-        "changed": changed,
-        "patch": name,
-        "time": rfc3339(commit.time_s * 10**9),
+        "time": rfc3339(record.time_ns),
     }
+
+
+def _stamp(path: Path | os.DirEntry[str]) -> _Stamp:
+    """By what a file is known to be as it was written; nobody changes one without that."""
+    found = path.stat(follow_symlinks=False)
+    return _Stamp(found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)

@@ -39,7 +39,7 @@ def test_each_version_is_a_line_and_a_patch_the_newest_first(tmp_path):
         (1, True, ["ADAPTER.md"]),
     ]
     assert [line["commit"] for line in lines] == made.git("rev-list", "toy").splitlines()[:-1]
-    assert lines[0]["subject"] == "step 4 (epoch 1) [toy]: the last"
+    assert lines[0]["summary"] == "the last"
     for line in lines:
         shown = (tmp_path / "history" / line["patch"]).read_text()
         of_git = git(made.tree, "show", "--format=", "--no-color", line["commit"]).splitlines()
