@@ -1,4 +1,4 @@
-"""The process in which a learner's class lives: ``python -m evrun.training.learner_child NAME``.
+"""The process in which a learner's class lives; see `learner_process`.
 
 It is told what to do by lines of JSON on stdin and answers each with one on stdout; see `_Line`. First it
 says which methods the class has, or what is wrong with it. Orders are ``{"call": …}`` with all of a context
@@ -233,7 +233,3 @@ def _told(error: BaseException, file: str | None) -> str:
     lines = [frame.lineno for frame in frames if file is not None and frame.filename == file]
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"{file}, line {lines[-1]}: {what}" if lines else what
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

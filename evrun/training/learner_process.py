@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self
 
 import anyio
@@ -29,7 +30,12 @@ LOAD_TIMEOUT_S = 120.0
 LONGEST_LINE = 64 << 20
 LAST_BYTES_S = 0.2
 """So long the answer of a process that has ended may take to be read: its children may hold the pipe open."""
-_MODULE = "evrun.training.learner_child"
+_BARE = ("-u", "-B", "-P", "-c")
+_ROOT = str(Path(__file__).parent.parent.parent)
+# Not by -m, which would put the current directory before the library: a file queue.py there would be loaded.
+_BEGIN = """\
+import sys; sys.path.append(sys.argv[1])
+from evrun.training.learner_child import main; main(sys.argv[2])"""
 
 
 class ChildDied(Exception):
@@ -82,7 +88,7 @@ class PythonLearner(Learner):
 
     async def _started(self) -> "Child":
         environment = {**os.environ, **await self._doors.open(), MARKER_VARIABLE: self._marker}
-        self._child = await Child.start([sys.executable, "-u", "-B", "-m", _MODULE, self._name], environment)
+        self._child = await Child.start([sys.executable, *_BARE, _BEGIN, _ROOT, self._name], environment)
         try:
             with anyio.fail_after(LOAD_TIMEOUT_S):
                 said = await self._child.read()

@@ -213,3 +213,12 @@ def test_a_name_of_no_form_is_refused(tmp_path):
     with pytest.raises(UsageFault) as refused:
         learners.Bench(tmp_path, "skillopt", {})
     assert refused.value.hint == "gepa, reflect, FILE.py:CLASS, MODULE:CLASS or command:CMD"
+
+
+def test_files_of_the_current_directory_hide_nothing_from_a_learner(tmp_path, monkeypatch):
+    """Somebody's queue.py, beside run.yaml, is not the library's to anybody."""
+    for name in ("queue.py", "json.py", "msgspec.py"):
+        (tmp_path / name).write_text("raise ValueError")
+    monkeypatch.chdir(tmp_path)
+    done, _ = run(once, tmp_path, "def step(self, ctx):\n    import json\n    return StepResult()")
+    assert done.in_order
