@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from eventlog.errors import AppendError
 from eventlog.events import Event, RolloutFinished, RolloutStarted
-from projections import SUPERSEDED, Rollout
+from projections import SUPERSEDED, Rollout, agent_messages, request_messages
 
 from ..agents import AgentCalls
 from ..agents.leading import divergence, interrupted_tool, lead
@@ -169,8 +169,15 @@ class RolloutRunner:
         outcome = self._judged_end(calls, outcome)
         if outcome is None:
             return False
+        if outcome.messages is None and outcome.error_class != SUPERSEDED:
+            outcome = outcome._replace(messages=self._conversation(calls))
         await self._end(job, held, outcome, wall_ms, conclude)
         return True
+
+    def _conversation(self, calls: AgentCalls | NoCalls) -> bytes | None:
+        """What an agent said to a model and was told, where it asked one and does not say itself."""
+        messages = [] if isinstance(calls, NoCalls) else agent_messages(calls.attempt())
+        return as_json(request_messages(messages, {}), self._redactor) if messages else None
 
     def _calls(self, job: Job, number: int) -> AgentCalls | NoCalls:
         brief = Brief(job.task, self._settings, self._record, self._tools, self._seed(job))
