@@ -15,7 +15,9 @@ _REFERENCE = re.compile(
 )
 _SECRET_NAME = re.compile(r"auth(?!or(?!iz))|key|token|secret|cookie|passw|credential", re.IGNORECASE)
 _SCHEME = re.compile(r"(?:bearer|basic)\s+\S", re.IGNORECASE)
-_LOOKS_LIKE_A_KEY = re.compile(r"(?:sk|pk|rk|ghp|gho|xox[abp]|hf)[-_][\w-]{12,}|eyJ[\w-]{10,}\.")
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk|pk|rk|ghp|gho|xox[abp]|hf)[-_][\w-]{12,}|eyJ[\w-]{10,}\."
+)
 
 
 class Reference(NamedTuple):
@@ -31,9 +33,9 @@ def reference_of(value: str) -> Reference | None:
     return Reference(found[2] or found[3], f"{found[1]} " if found[1] else "") if found else None
 
 
-def looks_like_a_key(value: str) -> bool:
-    """Whether a text holds what providers' keys look like."""
-    return _LOOKS_LIKE_A_KEY.search(value) is not None
+def looks_like_a_key(value: str, *, in_text: bool = False) -> bool:
+    """Whether a value holds what providers' keys look like; in a text of words only what has a digit."""
+    return any(not in_text or re.search(r"\d", found[0]) for found in _LOOKS_LIKE_A_KEY.finditer(value))
 
 
 def check_headers(settings: Settings) -> None:

@@ -37,6 +37,7 @@ def check_config(config: TrainingConfig) -> None:
         UsageFault: with the key, what was found, and what is expected.
     """
     for key, value in (
+        ("agent.name", config.agent.name), ("evolver.name", config.evolver.name),
         ("agent.params", config.agent.params), ("judge.params", config.judge.params),
         ("evolver.params", config.evolver.params), ("backends", config.backends), ("llm", config.llm),
     ):  # fmt: skip
@@ -176,7 +177,7 @@ def check_no_secret(key: str, value: Any) -> None:
     elif isinstance(value, list):
         for number, one in enumerate(value):
             check_no_secret(f"{key}[{number}]", one)
-    elif isinstance(value, str) and looks_like_a_key(value):
+    elif isinstance(value, str) and looks_like_a_key(value, in_text=True):
         raise _secret(key)
 
 

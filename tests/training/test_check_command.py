@@ -64,33 +64,35 @@ def test_it_is_told_in_lines_for_people(place):
     assert "probe" not in said.out
 
 
-@pytest.mark.parametrize(
-    ("override", "item", "said"),
-    [
-        ("trainer.epochs=none", "configuration", "trainer.epochs"),
-        ("data.tasks=nowhere.jsonl", "tasks", "No such file"),
-        ("task_info=.", "task_info", "no README.md"),
-        ("template=unknown", "template", "prompt-only@1.0"),
-        ("start_from=first/final", "start", "start_from"),
-        ("agent=agent.py:nothing", "agent", "nothing"),
-        ("judge=nowhere.py", "judge", "nowhere.py"),
-        ("agent=hermit_agent.py:run", "agent", "from evrun import"),
-        ("agent=chat", "model of the agent", "chat needs a model"),
-        ("trainer.budget.usd=1", "budget", "agent.bound.usd"),
-        ("trainer.output_dir=run.yaml/x", "directories", "no directory that can be written"),
-        ("evolver=learner.py:Nobody", "learner", "Nobody"),
-    ],
+MISSING = (
+    {
+        "task_info=.": ("task_info", "no README.md"),
+        "start_from=first/final": ("start", "start_from"),
+        "agent=agent.py:nothing": ("agent", "nothing"),
+        "judge=nowhere.py": ("judge", "nowhere.py"),
+        "trainer.budget.usd=1": ("budget", "agent.bound.usd"),
+        "trainer.output_dir=run.yaml/x": ("directories", "no directory that can be written"),
+        "evolver=learner.py:Nobody": ("learner", "Nobody"),
+    },
+    {
+        "data.tasks=nowhere.jsonl": ("tasks", "No such file"),
+        "template=unknown": ("template", "prompt-only@1.0"),
+        "agent=chat": ("model of the agent", "chat needs a model"),
+    },
+    {"agent=hermit_agent.py:run": ("agent", "from evrun import")},
+    {"trainer.epochs=none": ("configuration", "trainer.epochs")},
 )
-def test_what_is_missing_is_a_problem_by_its_name(place, override, item, said):
-    """Everything that `evrun train` would refuse, and what to do; the rest is looked at all the same."""
-    code, items, probe = checked(place, override)
-    assert code == 2
-    problem = items["problem", item]
-    assert said in problem
-    assert probe is None
-    if item != "configuration":
-        assert ("ok", "configuration") in items
-        assert {name for state, name in items if state == "problem"} <= {item, "inputs", "budget"}
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=("parts", "files", "imports", "values"))
+def test_what_is_missing_is_a_problem_by_its_name(place, missing):
+    """Everything that `evrun train` would refuse, all at once, and what to do; then nothing is probed."""
+    code, items, probe = checked(place, *missing)
+    assert (code, probe) == (2, None)
+    for item, said in missing.values():
+        assert said in items["problem", item]
+    problems = {item for state, item in items if state == "problem"}
+    assert problems - {"inputs"} == {item for item, _ in missing.values()}
 
 
 def test_a_cap_that_ends_the_run_early_is_a_warning(place):

@@ -192,7 +192,8 @@ def test_sections_have_short_and_older_spellings(tmp_path):
         ("agent.params.x=.inf", ["agent.params.x", "cannot be recorded"]),
         ("agent.params={1: x}", ["agent.params", "quotes"]),
         ("agent.params.api_key=abcdefgh", ["agent.params.api_key", "looks like a secret", "environment"]),
-        ("llm={model: m, extra_body: {x: [sk-abcdefghijklmnop]}}", ["llm.extra_body.x[0]", "a secret"]),
+        ("llm={model: m, extra_body: {x: [sk-abcdefgh1jklmnop]}}", ["llm.extra_body.x[0]", "a secret"]),
+        ("agent='command:x --key sk-abcdefgh1jklmnop'", ["agent.name", "a secret"]),
         ("trainer.epochs", ["key.sub=value"]),
         ("=3", ["key.sub=value"]),
         ("trainer.epochs.x=3", ["trainer.epochs is", "no keys"]),
@@ -310,6 +311,14 @@ def test_changes_are_told_apart_by_whether_they_shape_the_run(tmp_path):
     more = config_in(tmp_path, "backends.mine.extra_body={a: 1}", "agent.name=agent.py:other", text=EVERY_KEY)
     assert sorted(shaping_changes(changes_between(before, more))) == ["agent.name", "backends"]
     assert set(known_keys()) >= OPERATIONAL
+
+
+def test_words_of_a_prompt_are_no_keys(tmp_path):
+    """Texts among the parameters may hold hyphenated words that begin as keys do."""
+    text = (
+        "A task-specific-instruction, a risk-averse-strategy, hf-internal-testing and sk-learning-machines."
+    )
+    assert config_in(tmp_path, f"evolver.params.prompt='{text}'").evolver.params == {"prompt": text}
 
 
 def test_a_directory_that_was_moved_is_no_change(tmp_path):
