@@ -23,7 +23,11 @@ from ..errors import UsageFault
 
 LOAD_TIMEOUT_S = 120.0
 LONGEST_LINE = 16 << 20
-_MODULE = "evrun.effects.judge_child"
+_ROOT = str(Path(__file__).parent.parent.parent)
+# Not by -m, which would put the current directory before the library: a file queue.py there would be loaded.
+_BEGIN = """\
+import sys; sys.path.append(sys.argv[1])
+from evrun.effects.judge_child import run; run(*sys.argv[2:])"""
 
 
 class JudgeFault(Exception):
@@ -157,4 +161,4 @@ class _Child:
 
 
 def _command(path: Path, name: str) -> list[str]:
-    return [sys.executable, "-B", "-m", _MODULE, str(path), name]
+    return [sys.executable, "-B", "-P", "-c", _BEGIN, _ROOT, str(path), name]

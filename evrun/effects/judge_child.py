@@ -1,4 +1,4 @@
-"""The process in which a judge's function runs: `python -m evrun.effects.judge_child FILE FUNCTION`.
+"""The process in which a judge's function runs; see `judge`.
 
 One JSON line on stdout says that the function is there, or why not; then each line on stdin, the two things
 that it judges by and perhaps its parameters, gets a line ``{"score", "feedback", "extra"}`` or ``{"error"}``.
@@ -139,6 +139,7 @@ def _die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-if __name__ == "__main__":
+def run(path: str, name: str) -> None:
+    """The whole process."""
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        main(Path(sys.argv[1]), sys.argv[2])
+        main(Path(path), name)

@@ -285,3 +285,17 @@ def test_another_rubric_is_asked_about_anew(tmp_path):
         anyio.run(main)
         assert len(endpoint.requests()) == 3
     assert stand.rollout("a").score == 4.0
+
+
+def test_files_of_the_current_directory_hide_nothing_from_a_judge(tmp_path, monkeypatch):
+    """A file inspect.py there is not the library's to the process in which a function judges."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "inspect.py").write_text("raise SystemExit('the wrong one')\n")
+    monkeypatch.chdir(tmp_path / "here")
+    file = written(tmp_path, "def score(task, output): return 0.5\n", "judge.py")
+
+    async def main():
+        async with load_judge(configuration(tmp_path, judge=f"{file}score")) as judge:
+            return await judge.judge({}, "x")
+
+    assert anyio.run(main).score == 0.5
