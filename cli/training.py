@@ -60,10 +60,13 @@ class TrainingProgress:
         return None
 
     def progress(self, state: RunState) -> None:
-        """Say each committed step once, and show what is open."""
+        """Say each step that this session has committed once, and show what is open."""
         if self._quiet:
             return
+        began = state.batch.sessions[-1].first_ns if state.batch.sessions else 0
         for record in state.training.steps[self._said :]:
+            if record.time_ns < began:
+                continue
             mean = record.rollouts.mean_score
             scored = "no score" if mean is None else f"mean {mean:.3f}"
             changed = "changed" if record.changed else "unchanged"
