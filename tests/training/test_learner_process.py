@@ -74,7 +74,7 @@ def step(self, ctx):
 
 
 def test_a_learner_that_sleeps_past_its_deadline_is_stopped(tmp_path):
-    """20 s asleep with 1.2 s allowed: stopped, failed, its spending counted, its programs dead; then anew."""
+    """Asleep for longer than it may: stopped, failed, its spending counted, its programs dead; then anew."""
     body = """
 made = 0
 def step(self, ctx):
@@ -84,7 +84,7 @@ def step(self, ctx):
         group = subprocess.Popen(["sleep", "60"])
         alone = subprocess.Popen(["sleep", "60"], start_new_session=True)
         print(group.pid, alone.pid, flush=True)
-        time.sleep(20)
+        time.sleep(60)
         (ctx.workspace.output / "late").touch()
     return StepResult("done", str(self.made))
 """
@@ -92,11 +92,11 @@ def step(self, ctx):
     async def main():
         async with python(tmp_path, body) as made:
             assert (await made.call()).summary == "1"
-            stopped = await made.call(sleep=True, timeout_s=1.2)
+            stopped = await made.call(sleep=True, timeout_s=4.0)
             assert (stopped.status, stopped.in_order, stopped.paused) == ("failed", False, False)
             assert (
                 stopped.error
-                == "the learner's step was stopped: not done within 1.2 s (trainer.call_timeout_min)"
+                == "the learner's step was stopped: not done within 4 s (trainer.call_timeout_min)"
             )
             assert stopped.usage == [LearnerUsage("m", None, None, None, None, 50_000_000)]
             assert not (made.workspace.output / "late").exists()
@@ -156,17 +156,21 @@ def test_a_process_that_died_between_calls_is_another_one_in_the_next(tmp_path):
     async def main():
         async with python(tmp_path, COUNTING) as made:
             assert (await made.call()).summary.startswith("1 ")
-            made.learner.kill()
-            await anyio.sleep(0.5)
+            await _killed(made)
             assert (await made.call()).summary.startswith("1 ")
             (tmp_path / "mine.py").write_text("x = 1 +")
-            made.learner.kill()
-            await anyio.sleep(0.5)
+            await _killed(made)
             broken = await made.call()
             assert (broken.status, broken.in_order) == ("failed", False)
             assert "line 1: SyntaxError" in broken.error
 
     run(main)
+
+
+async def _killed(made):
+    made.learner.kill()
+    while not made.learner._child.has_ended:  # noqa: ASYNC110
+        await anyio.sleep(0.01)
 
 
 def test_a_log_without_end_is_kept_at_both_ends(tmp_path):
@@ -225,7 +229,7 @@ async def _stop_when_there(made):
 def test_a_tool_that_is_at_work_ends_with_the_call(tmp_path):
     """Stopped at the deadline: what it asked for is cancelled, and waited for."""
     body = "def step(self, ctx):\n    ctx.tools['hang']()"
-    stopped, made = run(once, tmp_path, body, timeout_s=1.0)
+    stopped, made = run(once, tmp_path, body, timeout_s=3.0)
     assert not stopped.in_order
     assert made.tools.ended == ["hang"]
 

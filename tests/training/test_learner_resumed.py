@@ -55,9 +55,13 @@ def toy(directory, base_url, **changes):
 
 
 def train(made):
-    """Train to the end; the types of the log's events."""
+    """Train to the end."""
     done = evrun("train", "--config", made.config, cwd=made.directory)
     assert done.code == 0, done
+
+
+def kinds_of(made):
+    """The types of the log's events."""
     events = evrun("events", made.run, "--json", cwd=made.directory).stdout.splitlines()
     return [json.loads(line)["type"] for line in events]
 
@@ -76,7 +80,8 @@ def test_a_learner_killed_at_any_of_its_events_ends_as_if_it_had_not_been(tmp_pa
     """Recorded answers, checks and rollouts are given back; only what was in flight is asked for again."""
     with running_endpoint() as endpoint:
         whole = toy(tmp_path / "whole", endpoint.base_url)
-        kinds = train(whole)
+        train(whole)
+        kinds = kinds_of(whole)
         assert [step["evolver"]["summary"] for step in whole.steps()] == [SAID]
         assert whole.paid() == PAID
         for sequence in chosen(kinds):
@@ -152,7 +157,8 @@ def test_an_interrupt_while_the_learner_is_at_work_leaves_its_call_open(tmp_path
     first.send_signal(signal.SIGINT)
     ended = finish(first)
     assert ended.code == 130, ended
-    kinds = train(made)
+    train(made)
+    kinds = kinds_of(made)
     assert [(step["status"], step["evolver"]["summary"]) for step in made.steps()] == [
         ("done", "gone on")
     ] * 2
