@@ -137,6 +137,11 @@ def _check_parts(config: TrainingConfig) -> None:
             raise UsageFault(f"{key}: found {name!r}", expected)
         if name.startswith(COMMAND) and not name.removeprefix(COMMAND).strip():
             raise UsageFault(f"{key}: command: names no command", "for example command:python part.py")
+    if config.evolver.name == "gepa" and config.data.val is None:
+        raise UsageFault(
+            "evolver.name: gepa chooses among candidates by validation tasks, and there are none",
+            "set data.val",
+        )
 
 
 def _check_caps(config: TrainingConfig) -> None:

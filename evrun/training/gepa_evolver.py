@@ -7,10 +7,14 @@ The adapter is the best candidate by validation.
 import msgspec
 
 from .authoring import Evolver, StepContext, StepResult, ToolError
-from .gepa_search import Iterating, Params, Pool
+from .gepa_params import Params
+from .gepa_search import Iterating, Pool
 from .gepa_state import Book
 from .learnable import learnable_texts, put_texts
 from .learner_material import rolled_out
+
+PLACES = ("<curr_param>", "<side_info>")
+"""What a template of one's own has to have: where the text to rewrite goes, and how the tasks went."""
 
 
 class Gepa(Evolver):
@@ -18,7 +22,12 @@ class Gepa(Evolver):
 
     def setup(self, ctx: StepContext) -> None:
         """Look at the parameters, and at what there is to rewrite, to validate with and to ask."""
-        learnable_texts(ctx.workspace.adapter, _params(ctx).files)
+        params = _params(ctx)
+        learnable_texts(ctx.workspace.adapter, params.files)
+        template = params.reflection_prompt_template
+        absent = [] if template is None else [one for one in PLACES if one not in template]
+        if absent:
+            raise ValueError(f"evolver.params.reflection_prompt_template: without {' and '.join(absent)}")
         if ctx.access.validation is None:
             raise ValueError(
                 "the evolver `gepa` chooses among candidates by their validation scores, and there are no "

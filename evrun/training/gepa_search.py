@@ -6,11 +6,10 @@ call, with its random choices and all, and makes one more iteration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from .authoring import StepContext, ToolError
+from .gepa_params import Params
 from .gepa_state import Book, Iteration
 from .learnable import candidate_directory
 from .learner_material import Trial, trials_of
@@ -26,31 +25,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 Texts = dict[str, str]
-
-
-class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``evolver.params`` of `gepa`.
-
-    `files`: patterns of the files to rewrite, all learnable ones where empty; each is a component of GEPA's.
-    `candidate_selection_strategy`, `skip_perfect_score`, `perfect_score`, `acceptance_criterion`,
-    `reflection_prompt_template` (with <curr_param> and <side_info>) and `seed` are the package's.
-    `trace_chars`: how much of each text of a task the model is shown. `model`, `max_tokens` and `temperature`
-    are of its calls.
-    """
-
-    files: list[str] = []
-    candidate_selection_strategy: Literal["pareto", "current_best", "epsilon_greedy", "top_k_pareto"] = (
-        "pareto"
-    )
-    skip_perfect_score: bool = True
-    perfect_score: float = 1.0
-    acceptance_criterion: Literal["strict_improvement", "improvement_or_equal"] = "strict_improvement"
-    reflection_prompt_template: str | None = None
-    trace_chars: int = 2000
-    seed: int = 0
-    model: str | None = None
-    max_tokens: int | None = None
-    temperature: float | None = None
 
 
 class Pool(NamedTuple):

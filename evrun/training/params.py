@@ -64,7 +64,7 @@ def check_learner(name: str, params: Mapping[str, Any]) -> None:
     if name == "reflect":
         from .reflect import Params as Known  # noqa: PLC0415 (only where it is asked for)
     elif name == "gepa":
-        from .gepa_search import Params as Known  # type: ignore[assignment] # noqa: PLC0415 (likewise)
+        from .gepa_params import Params as Known  # type: ignore[assignment] # noqa: PLC0415 (likewise)
     else:
         return
     fields = {field.name for field in msgspec.structs.fields(Known)}

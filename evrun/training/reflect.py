@@ -20,7 +20,7 @@ STATE = "reflect.json"
 GIST = 300
 
 
-class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Params(msgspec.Struct, frozen=True, kw_only=True):
     """``evolver.params`` of `reflect`.
 
     `files`: patterns of the files to rewrite, all learnable ones where empty. `perfect_score`: a step all of

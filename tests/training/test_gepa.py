@@ -204,6 +204,9 @@ def test_a_run_without_validation_tasks_is_refused_at_the_setup(tmp_path):
     stand.params = {"acceptance_criterion": "always"}
     with pytest.raises(ValueError, match="acceptance_criterion"):
         Gepa().setup(stand.context())
+    stand.params = {"reflection_prompt_template": "Improve <curr_param>"}
+    with pytest.raises(ValueError, match="<side_info>"):
+        Gepa().setup(stand.context())
     stand.params, stand.val = {}, []
     with pytest.raises(ValueError, match=r"data\.val"):
         Gepa().setup(stand.context())

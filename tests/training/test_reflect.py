@@ -114,8 +114,8 @@ def test_with_again_the_parent_does_the_tasks_again(tmp_path):
 def test_a_wrong_parameter_is_refused_at_the_setup(tmp_path):
     """Before a step was paid for, with its name."""
     stand = Stand(tmp_path, likes("upper"), lambda _: BETTER)
-    stand.params = {"trys": 3}
-    with pytest.raises(ValueError, match="trys"):
+    stand.params = {"tries": "many"}
+    with pytest.raises(ValueError, match="tries"):
         Reflect().setup(stand.context())
     stand.params = {"files": ["SKILL.md"]}
     with pytest.raises(ValueError, match=r"SKILL\.md: no such file.*ADAPTER\.md"):
