@@ -257,7 +257,8 @@ def _told_by_key(where: str, backend: Backend) -> Iterator[None]:
     """Messages about options of `evrun run`, with the keys that say the same here."""
 
     def as_keys(text: str) -> str:
-        text = text.replace("--base-url", f"{backend.where}.base_url")
+        for option in ("base-url", "api-key-env"):
+            text = text.replace(f"--{option}", f"{backend.where}.{option.replace('-', '_')}")
         return _OPTION.sub(lambda found: f"{where}.{found[1].replace('-', '_')}", text)
 
     try:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from ..batch.agent_setting import COMMAND
 from ..batch.headers import looks_like_a_key
@@ -26,6 +27,7 @@ _TAKEN = ("trunk", "root", "import")
 _SECRET_NAME = re.compile(
     r"(?:\w*_)?(?:api_?key|password|passwd|secret|access_token|auth_token)", re.IGNORECASE
 )
+_KEY_NAMES = frozenset({"key", "token", "sig", "signature"})
 _MOST_USD = 10**6
 _MOST_TOKENS = 10**15
 
@@ -182,8 +184,14 @@ def check_no_secret(key: str, value: Any) -> None:
     elif isinstance(value, list):
         for number, one in enumerate(value):
             check_no_secret(f"{key}[{number}]", one)
-    elif isinstance(value, str) and looks_like_a_key(value, in_text=True):
+    elif isinstance(value, str) and (looks_like_a_key(value, in_text=True) or _has_key_in_address(value)):
         raise _secret(key)
+
+
+def _has_key_in_address(value: str) -> bool:
+    """Whether a text is an address that carries a key behind its question mark."""
+    query = value.partition("?")[2] if "://" in value else ""
+    return any(_SECRET_NAME.fullmatch(name) or name in _KEY_NAMES for name, _ in parse_qsl(query))
 
 
 def _secret(key: str) -> UsageFault:

@@ -160,7 +160,8 @@ def _map(key: str, kind: Any, value: dict[Any, Any], word: Any) -> dict[str, Any
     if inner is Any:
         check_recordable(key, value)
         return value
-    return {name: _value(f"{key}.{name}", inner, one, _at(word, name)) for name, one in value.items()}
+    given = {name: one for name, one in value.items() if one is not None}
+    return {name: _value(f"{key}.{name}", inner, one, _at(word, name)) for name, one in given.items()}
 
 
 def check_recordable(key: str, value: Any) -> None:

@@ -53,6 +53,8 @@ class Tree:
                     tree[section] = {"name": tree[section]}
             if isinstance(tree.get("judge"), str):
                 tree["judge"] = _judge(tree["judge"])
+        if isinstance(self.values.get("prices"), str):
+            self.values["prices"] = [self.values["prices"]]
         if isinstance(self.values.get("prices"), dict):
             prices = self.words.get("prices", {})
             self.values["prices"] = self.words["prices"] = [

@@ -168,6 +168,11 @@ def test_parameters_are_options_of_requests(tmp_path):
         ("agent.params.tool_choice=required", "agent.params.tool_choice"),
         ("backends.mine.apis=[messages]", "backends.mine.apis: .* has no chat"),
         ("backends.mine.base_url=ftp://x", "backends.mine.base_url"),
+        ("backends.mine.base_url=http://me:secret@h.example/v1", "backends.mine.base_url holds a user name"),
+        (
+            "backends.mine.base_url=http://127.0.0.1/v1?key=abc",
+            "backends.mine.base_url: refused, .* a secret",
+        ),
         ("backends.mine.base_url=", "backends.mine.base_url is missing"),
         ("backends.mine.from=far", "leads back to itself: mine -> far -> mine"),
         ("backends.mine.from=opanai", "there is no backend 'opanai'"),

@@ -144,6 +144,10 @@ def test_sections_have_short_and_older_spellings(tmp_path):
     assert (config.judge.path, config.judge.name) == (None, "numeric")
     assert (config.agent.name, config.agent.concurrency) == (f"{tmp_path}/agent.py:run", 3)
     assert config.prices == ["a/b=0.10,2,0.010", "c=1,2"]
+    assert config_in(tmp_path, "prices=m=1,2").prices == ["m=1,2"]
+    assert config_in(tmp_path, "trainer.budget.role_usd={judge: 1, learner: }").trainer.budget.role_usd == {
+        "judge": 1.0
+    }
     assert config_in(tmp_path, "pipeline.run=agent.py:other").agent.name.endswith(":other")
     assert "twice" in refusal(tmp_path, text=PLAIN + "pipeline: {run: x.py:y}\n")
 
