@@ -119,7 +119,8 @@ class RolloutRunner:
         """
         while not self._control.stopping:
             rollout = self._training.rollouts.get(job.unit)
-            if rollout_ended(rollout, self._retries):
+            if rollout is not None and rollout_ended(rollout, self._retries):
+                await self._tell_failure(job, rollout, conclude)
                 return
             if rollout is not None and rollout.status == OK:
                 await self._judge_recorded(job, rollout, conclude)
@@ -279,6 +280,15 @@ class RolloutRunner:
             if judged:
                 await self._journal.record(*judged)
         await self._clear(job.unit, held.attempt)
+
+    async def _tell_failure(self, job: Job, rollout: Rollout, conclude: Conclude) -> None:
+        """Tell an evaluation of an attempt that became the last one because fewer are made than before."""
+        if job.role != EVALUATION or rollout.judged:
+            return
+        finished = self._blobs.event(rollout.finished)
+        assert isinstance(finished, RolloutFinished)
+        why = f"{finished.status}: {finished.error_class}: {finished.message}"
+        await self._journal.record(conclude(job, finished.attempt, None, None, None, why, 0))
 
     def _is_last(self, job: Job, outcome: Outcome) -> bool:
         """Whether a failed attempt is the last at an evaluation's task, which has to be told."""

@@ -12,6 +12,7 @@ from eventlog.events import (
     RolloutJudged,
     RolloutStarted,
 )
+from evrun.batch.control import Ending
 from evrun.errors import UsageFault
 from evrun.training.agents import load_agent
 from projections import evaluation_unit
@@ -236,3 +237,26 @@ async def _evaluated(stand):
 def _told(job, attempt, score, feedback, extra, error, _wall_ms):  # noqa: PLR0917 (a `Conclude`)
     """The end of an evaluation's attempt."""
     return EvaluationAttemptJudged(1, 1, job.task_id, job.unit, attempt, score, feedback, extra, error)
+
+
+def test_an_evaluation_that_makes_fewer_tries_than_before_is_told_of_the_last_one(tmp_path):
+    """It was cut short before its last try; there is none now, and it can come to its end."""
+    text = "def run(task, adapter): raise ValueError('no')\n"
+    agent = f"{written(tmp_path, text)}run"
+    cut = Stand(tmp_path, {"a": TASKS["a"]}, agent=agent, retries=5)
+    anyio.run(_cut_short, cut)
+    assert cut.events(EvaluationAttemptJudged) == []
+    stand = Stand(tmp_path, {"a": TASKS["a"]}, agent=agent, retries=0)
+    anyio.run(_evaluated, stand)
+    (told,) = stand.events(EvaluationAttemptJudged)
+    assert (told.attempt, told.error) == (1, "error: ValueError: no")
+
+
+async def _cut_short(stand):
+    """An evaluation that is told to end after its first failure."""
+    async with stand.runner() as runner, anyio.create_task_group() as group:
+        job = stand.job("a", "evaluation")._replace(unit=evaluation_unit("none", 1, "a", 1))
+        group.start_soon(runner.run, job, _told)
+        while not stand.state.training.rollouts_error:  # noqa: ASYNC110 (the log's thread tells nobody)
+            await anyio.sleep(0.01)
+        stand.control.stop(Ending("interrupted", 130, "told to end"))
