@@ -11,7 +11,7 @@ from typing import NamedTuple, Self, TypeVar
 from dulwich.errors import NotGitRepository
 from dulwich.file import FileLocked
 from dulwich.objects import ObjectID, ShaFile
-from dulwich.refs import Ref
+from dulwich.refs import DiskRefsContainer, Ref
 from dulwich.repo import Repo
 
 from eventlog.storage import RealFileSystem, replace_file
@@ -26,6 +26,7 @@ _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _NUMBERS = {kind: number for number, kind in _KINDS.items()}
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
 _TREE, _LINK, _MODULE = "40000", "120000", "160000"
+_FORM = "sha1"
 _ID_LETTERS = 40
 _SHORTEST_PREFIX = 4
 _LOCK_TRIES = 50
@@ -63,11 +64,20 @@ class Tree:
             RunFailed: there is none, or it is of a form that is not known.
         """
         try:
-            return cls(path, Repo(str(path)))
+            repository = Repo(str(path))
         except (NotGitRepository, OSError, ValueError) as error:
             raise RunFailed(
                 f"{path}: no git repository: {error}", "evrun replay RUN makes it again"
             ) from error
+        form = repository.object_format.name
+        if form != _FORM or not isinstance(repository.refs, DiskRefsContainer):
+            repository.close()
+            raise RunFailed(
+                f"{path}: a git repository of another form (objects: {form}); "
+                f"expected {_FORM}, and refs as files",
+                "choose another trainer.tree_dir: evrun makes its trees itself",
+            )
+        return cls(path, repository)
 
     @classmethod
     def create(cls, path: Path, head: str = "trunk") -> Self:

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from eventlog.events import HistoryStored
 from evrun.effects.git import Tree
 from evrun.errors import RunFailed, UsageFault
 from evrun.training.starting import starting_point
@@ -270,6 +271,25 @@ def test_a_half_made_repository_is_completed_and_a_strange_directory_left_alone(
     with pytest.raises(RunFailed, match=r"holds thesis\.txt and is no git repository"):
         Tree.create(tmp_path / "mine")
     assert [entry.name for entry in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_repository_of_another_form_is_refused(tmp_path):
+    """Hashes in the log are SHA-1's: a tree that counts by others is no place for them."""
+    subprocess.run(["git", "init", "-q", "--bare", "--object-format=sha256", tmp_path / "other"], check=True)
+    with pytest.raises(RunFailed, match=r"of another form \(objects: sha256\); expected sha1"):
+        Tree.create(tmp_path / "other")
+
+
+def test_a_start_that_rests_on_much_is_recorded_in_parts(finished, monkeypatch):
+    """A commit of the log holds so much and no more; the last part says where it starts."""
+    whole = starting_point(finished.tree, finished.template, "toy")
+    monkeypatch.setattr("evrun.training.starting.LARGEST_COMMIT", 500)
+    parts = [event for event in whole.events() if isinstance(event, HistoryStored)]
+    assert len(parts) > 3
+    assert [one for part in parts for one in part.objects] == whole.objects
+    assert [part.complete for part in parts] == [*[False] * (len(parts) - 1), True]
+    assert [entry.path for entry in parts[-1].files] == ["ADAPTER.md", "CARD.md", "adapter.yaml"]
+    assert not any(part.files or part.root_files for part in parts[:-1])
 
 
 def test_a_repository_with_a_work_tree_keeps_it_untouched(tmp_path):
