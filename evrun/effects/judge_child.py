@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+_PARTS = ("score", "feedback", "extra")
 
 
 def main(path: Path, name: str) -> None:
@@ -61,6 +62,8 @@ def judge(function: Callable[..., Any], path: Path, values: list[Any]) -> dict[s
     except BaseException as error:  # noqa: BLE001 (as above)
         return {"error": _where(path, error)}
     score, feedback, extra = _parts(given)
+    if extra is None and isinstance(given, dict) and len(values) > 2:  # noqa: PLR2004 (a training run's)
+        extra = {key: value for key, value in given.items() if key not in _PARTS} or None
     try:
         if isinstance(score, bool) or not isinstance(score, int | float | str):
             score = float(score)  # true and false, and the numbers of numpy

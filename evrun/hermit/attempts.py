@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from eventlog.events import BlobStored, Event, FileEntry, RolloutFinished, RolloutStarted, Usage
 
-from ..training.own_spending import nano_usd
 from .lines import TaskFile
-from .money import Books, Payer
+from .money import Books, Payer, known_nano
 from .reading import as_json
+from .timing import span_ns
 
 OK, ERROR, JUDGE_ERROR = "ok", "error", "judge_error"
 NO_SCORE = "Hermit left no score of it"
@@ -44,7 +44,7 @@ def attempt_facts(
 
     A score of 0.0 that stands for a failure is none.
     """
-    payer, cost, failed = attempt.payer, nano_usd(found.cost_usd), found.status == ERROR
+    payer, cost, failed = attempt.payer, known_nano(found.cost_usd), found.status == ERROR
     blobs, entries = files
     error_class, _, message = (found.error or "unknown").partition(": ") if failed else ("", "", "")
     judged = _judged(found)
@@ -54,7 +54,7 @@ def attempt_facts(
         *blobs,
         RolloutFinished(
             payer.unit, payer.attempt, ERROR if failed else OK, as_json(found.output), error_class or None,
-            message or None, found.traceback, cost, found.tokens, round((found.wall_s or 0.0) * 1000),
+            message or None, found.traceback, cost, found.tokens, span_ns(found.wall_s) // 1_000_000,
             entries, as_json(found.messages), as_json(found.pipeline_extra or None),
         ),
         *([attempt.event(judged)] if attempt.tells_failures or not failed else []),

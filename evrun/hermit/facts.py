@@ -18,12 +18,11 @@ from projections import GitObject, learner_unit, rollout_unit
 
 from ..training.blobs import LARGEST_COMMIT, Content, Files
 from ..training.config import TrainingConfig
-from ..training.own_spending import nano_usd
 from ..training.planning import checkpoint_tags
 from .attempts import OK, Attempt, Judged, attempt_facts, score_facts
 from .contents import Contents
 from .lines import MaterialPart, ResultPart, SpentPart, StepLine, TaskFile
-from .money import ROLES, Amounts, Books, Payer, between, booked_in
+from .money import ROLES, Amounts, Books, Payer, between, booked_in, known_nano
 from .reading import as_json
 from .step_facts import call_of, check_facts, committed, returned, setup_facts
 from .survey import MATERIAL, Survey, objects_of
@@ -171,7 +170,7 @@ class Told:
             return []
         self._note(f"step {line.step}: only scores are left of {', '.join(lost[:5])}")
         known = Amounts(
-            sum(nano_usd(one.cost_usd) or 0 for one in files.values()),
+            sum(known_nano(one.cost_usd) or 0 for one in files.values()),
             sum(one.tokens or 0 for one in files.values()),
         )
         rest = between(self._spent, line.budget_after, "rollout").without(known)

@@ -43,6 +43,7 @@ from .facts import Moment, Told
 from .money import Books
 from .reading import Source, read_mapping
 from .survey import CONFIG, STEPS, Survey, open_tree, survey
+from .timing import span_ns
 
 TEMPLATE, RUN_YAML = "template", "run.yaml"
 _SHOWN_ID = 8
@@ -239,7 +240,7 @@ def _last(plan: _Plan, session: int) -> list[Event]:
     spent = plan.found.summary.spending if plan.found.summary is not None else None
     if spent is None and plan.found.steps:
         spent = plan.found.steps[-1].budget_after
-    active_ns = round((0.0 if spent is None else spent.seconds) * 1e9)
+    active_ns = span_ns(None if spent is None else spent.seconds)
     events: list[Event] = [BudgetChanged({}, dict(plan.caps))] if plan.caps else []
     if plan.reason is None:
         steps = sum(not line.bootstrap for line in plan.found.steps)

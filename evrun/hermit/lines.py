@@ -3,17 +3,22 @@
 Hermit's money is binary floating point, its times are local and without a zone.
 """
 
+from typing import Annotated
+
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+"""A number that a log can hold; a line with another one is listed as damaged."""
 
 
 class UsagePart(msgspec.Struct, gc=False):
     """What a learner said that it used of a model."""
 
     model: str = ""
-    input_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    output_tokens: int | None = None
-    calls: int | None = None
+    input_tokens: Count | None = None
+    cached_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    calls: Count | None = None
     cost_usd: float | None = None
 
 
@@ -39,7 +44,7 @@ class IssuePart(msgspec.Struct, gc=False):
     """What a check found."""
 
     path: str = ""
-    check: int = 0
+    check: Count = 0
     problem: str = ""
 
 
@@ -63,16 +68,16 @@ class SpentPart(msgspec.Struct, gc=False):
     """An account: USD and tokens by part (rollout, evolver)."""
 
     usd: dict[str, float] = {}
-    tokens: dict[str, int] = {}
-    unknown_cost_calls: int = 0
+    tokens: dict[str, Count] = {}
+    unknown_cost_calls: Count = 0
     seconds: float = 0.0
 
 
 class StepLine(msgspec.Struct, gc=False):
     """A line of steps.jsonl."""
 
-    step: int
-    epoch: int
+    step: Count
+    epoch: Count
     tasks: list[str]
     rollout: RolloutPart
     evolver: EvolverPart
@@ -108,14 +113,14 @@ class TaskFile(msgspec.Struct, gc=False):
     id: str
     status: str
     input: dict[str, object] | None = None
-    repeat: int = 1
+    repeat: Count = 1
     error: str | None = None
     traceback: str | None = None
     output: object = None
     judge: JudgePart = msgspec.field(default_factory=JudgePart)
     cost_usd: float | None = None
     wall_s: float | None = None
-    tokens: int | None = None
+    tokens: Count | None = None
     messages: list[object] | None = None
     pipeline_extra: dict[str, object] | None = None
     trajectory: str | None = None
@@ -124,8 +129,8 @@ class TaskFile(msgspec.Struct, gc=False):
 class MaterialPart(msgspec.Struct, gc=False):
     """learning_material/step_NNNN/summary.json."""
 
-    step: int
-    epoch: int
+    step: Count
+    epoch: Count
     adapter_commit: str
     tasks: list[str]
     wall_s: float = 0.0
@@ -145,5 +150,5 @@ class EvaluationSummary(msgspec.Struct, gc=False):
 
     adapter: str
     commit: str | None = None
-    repeats: int = 1
+    repeats: Count = 1
     wall_s: float = 0.0

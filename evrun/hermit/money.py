@@ -19,6 +19,7 @@ IMPORTED = "imported"
 ROLES = {"rollout": "rollout", "evolver": "learner"}
 """Hermit's parts of an account, and our roles."""
 _NANO = Decimal(10**9)
+_MOST_USD = 10**6
 
 
 class Payer(NamedTuple):
@@ -57,7 +58,7 @@ class Books:
         booked: list[Event] = []
         for one in said:
             usage = Usage(one.input_tokens, one.cached_input_tokens, one.output_tokens, None)
-            booked += self.book(payer, nano_usd(one.cost_usd), usage, one.model)
+            booked += self.book(payer, known_nano(one.cost_usd), usage, one.model)
         return booked
 
     def rest(self, payer: Payer, left: "Amounts") -> list[Event]:
@@ -88,14 +89,23 @@ def booked_in(events: Iterable[Event]) -> Amounts:
 
 def between(before: SpentPart, now: SpentPart, part: str) -> Amounts:
     """What a part of an account grew by; what is less than a nano-USD is floating point's."""
-    usd = Decimal(repr(now.usd.get(part, 0.0))) - Decimal(repr(before.usd.get(part, 0.0)))
+    usd = _amount(now.usd.get(part, 0.0)) - _amount(before.usd.get(part, 0.0))
     nano = int((usd * _NANO).to_integral_value(ROUND_HALF_EVEN))
     return Amounts(nano, now.tokens.get(part, 0) - before.tokens.get(part, 0))
+
+
+def known_nano(usd: float | None) -> int | None:
+    """An amount in nano-USD; null for what is none that anybody can have paid."""
+    return None if usd is None or not abs(usd) < _MOST_USD else nano_usd(usd)
+
+
+def _amount(usd: float) -> Decimal:
+    return Decimal(repr(usd)) if abs(usd) < _MOST_USD else Decimal(0)
 
 
 def learner_usage(one: UsagePart) -> LearnerUsage:
     """What a learner said of a model, as its event has it."""
     return LearnerUsage(
         one.model, one.input_tokens, one.cached_input_tokens, one.output_tokens, one.calls,
-        nano_usd(one.cost_usd),
+        known_nano(one.cost_usd),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 _ZONE = re.compile(rb"^author .* (-?[0-9]+) ([+-])([0-9]{2})([0-9]{2})$", re.MULTILINE)
 _NS = 10**9
+_LONGEST_S = 10**9
 
 
 def zone_of(commit: bytes) -> timezone:
@@ -20,12 +21,13 @@ def moment_ns(text: str, zone: timezone) -> int | None:
     """A local time as nanoseconds since the epoch; null where it is none."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        at = found if found.tzinfo is not None else found.replace(tzinfo=zone)
+        return max(round(at.timestamp()), 0) * _NS
+    except (ValueError, OverflowError):
         return None
-    at = found if found.tzinfo is not None else found.replace(tzinfo=zone)
-    return round(at.timestamp()) * _NS
 
 
 def span_ns(seconds: float | None) -> int:
-    """A length of time; none is below 0."""
-    return max(round((seconds or 0.0) * _NS), 0)
+    """A length of time; none is below 0, and what is no time is none."""
+    known = seconds is not None and 0 <= seconds < _LONGEST_S
+    return round(seconds * _NS) if known and seconds is not None else 0

@@ -42,3 +42,11 @@ def test_an_attribute_error_of_the_judge_itself_is_its_error(tmp_path):
     """Only the output that lacks `output` makes it be asked again."""
     found = said(tmp_path, "return [].output", "x")
     assert "'list' object has no attribute 'output'" in found["error"]
+
+
+def test_whatever_else_a_judge_says_is_extra(tmp_path):
+    """Hermit keeps the names beside score and feedback; so do we."""
+    found = said(tmp_path, "return {'score': 0.5, 'feedback': 'half', 'wanted': 'HARBOUR'}", "x")
+    assert found == {"score": 0.5, "feedback": "half", "extra": {"wanted": "HARBOUR"}}
+    found = said(tmp_path, "return {'score': 0.5, 'extra': {'a': 1}, 'b': 2}", "x")
+    assert found["extra"] == {"a": 1}

@@ -140,6 +140,21 @@ def test_secrets_do_not_come_along(toy):
         assert "[redacted:HARBOUR_TOKEN]" in said
 
 
+@pytest.mark.parametrize(
+    ("number", "listed"), [("1e400", False), ("-1", False), ("99999999999999999999", True), ("NaN", False)]
+)
+def test_numbers_that_nobody_can_have_paid_are_not_taken(toy, number, listed):
+    """A cost or a length of time that is none is not known; a count that no log can hold is damage."""
+    path = toy.runs / "stuck/learning_material/step_0001/tasks/harbour.json"
+    text = path.read_text().replace('"cost_usd": 0.1', f'"cost_usd": {number}')
+    text = text.replace('"wall_s": 0.01', f'"wall_s": {number}')
+    path.write_text(text.replace('"tokens": 120', f'"tokens": {number}') if listed else text)
+    made = toy.imported("stuck")
+    assert bool(made.unread) == listed
+    first = toy.steps("stuck")[0]["rollout"]
+    assert (first["scores"]["harbour"], first["unknown_cost_tasks"]) == (0.0, 0 if listed else 1)
+
+
 def test_a_run_that_was_moved_is_read_where_it_is(toy, tmp_path):
     """The paths that Hermit recorded are gone: tasks, tree and learner are found beside the run."""
     other = tmp_path / "elsewhere"
