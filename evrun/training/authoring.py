@@ -122,7 +122,7 @@ class StepContext(msgspec.Struct, frozen=True, kw_only=True):
     `params` is ``evolver.params``; `message` says in words what this call is about; `session` is what the
     last committed step handed on (with ``evolver.resume``). `tools` are by name; the same tools are behind
     `tool_url` over HTTP. `cancel` is set when the call should come to its end: its time is nearly over, or
-    the run is ending. `base` is the directory of run.yaml. `sandbox` is always null: evrun runs none.
+    the run is ending. `base` is the directory of ``data.tasks``. `sandbox` is always null: evrun runs none.
     """
 
     workspace: Workspace

@@ -36,7 +36,7 @@ class Place(NamedTuple):
     """What all calls of a session have in common.
 
     `marker` is the run's, for finding what a crash left behind; `models` are those that evrun's endpoint
-    offers to a learner's own client, none where no model is configured; `base` is run.yaml's directory.
+    offers to a learner's own client, none where no model is configured; `base` is the directory of the tasks.
     """
 
     marker: str

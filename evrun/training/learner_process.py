@@ -233,10 +233,11 @@ class Child:
 
 def order_of(call: LearnerCall, given: Given, place: Place) -> dict[str, Any]:
     """A call as the process is told it."""
+    access = _paths(call.access)
     return {
         "call": call.call,
-        "workspace": _paths(call.workspace),
-        "access": {**_paths(call.access), "environment": [str(path) for path in call.access.environment]},
+        "workspace": {**_paths(call.workspace), "task_info": access["task_info"]},
+        "access": {**access, "environment": [str(path) for path in call.access.environment]},
         "progress": {"epoch": call.epoch, "step": call.step, "is_epoch_end": call.is_epoch_end},
         "params": call.params,
         "message": call.message,

@@ -60,6 +60,7 @@ class Bench:
         evolver = EvolverConfig(name=name, params=params)
         self.learner = load_learner(type(config)(**{**_fields(config), "evolver": evolver}), place)
         self.workspace = None
+        self.task_info = None
 
     async def call(self, method="step", *, timeout_s=LONG_S, ask=None, tools=None, session=None, **params):
         """Call it, in a new workspace."""
@@ -72,7 +73,7 @@ class Bench:
             True,  # noqa: FBT003
             1,
             self.workspace,
-            Access(None, None),
+            Access(None, self.task_info),
             "do better",
             session,
             {**self.params, **params},

@@ -149,6 +149,24 @@ def step(self, ctx):
     assert "AttributeError: evrun gives a learner no ctx.recorder; there is workspace, access" in failed.error
 
 
+def test_the_task_s_description_is_where_hermit_s_learners_look_too(tmp_path):
+    """In the workspace, and among what may be read."""
+    body = """
+def step(self, ctx):
+    return StepResult("done", (ctx.workspace.task_info / "README.md").read_text(), str(ctx.access.task_info))
+"""
+
+    async def main():
+        async with python(tmp_path, body) as made:
+            made.task_info = tmp_path / "info"
+            made.task_info.mkdir()
+            (made.task_info / "README.md").write_text("what it is about")
+            return await made.call()
+
+    done = run(main)
+    assert (done.summary, done.rationale) == ("what it is about", str(tmp_path / "info"))
+
+
 def test_secrets_in_what_a_learner_says_are_replaced(tmp_path):
     """In its log, its words, its extra, and its errors."""
     body = f"""
