@@ -11,7 +11,7 @@ import msgspec
 from eventlog.events import Recorded
 from projections import RunState, usd
 
-from ..errors import EvrunError
+from ..errors import EvrunError, Stopped
 from .config import EvalConfig, TrainingConfig
 from .tasks import Tasks
 from .trainer import run_evaluation
@@ -33,14 +33,22 @@ class Probe(NamedTuple):
 
 
 async def probe(config: TrainingConfig, tasks: Tasks, environment: Mapping[str, str]) -> Probe:
-    """Let the agent work on the first training task and the judge score it. What that costs is told."""
+    """Let the agent work on the first training task and the judge score it. What that costs is told.
+
+    Raises:
+        Stopped: a signal came.
+    """
     task = tasks.train[0]
     with tempfile.TemporaryDirectory(prefix="evrun-check-") as name:
         place = Path(name)
         try:
             result = await run_evaluation(_shrunk(config, tasks, place), "none", environment, _Silent())
+        except Stopped:
+            raise
         except EvrunError as error:
             return Probe("PROBLEM", task, None, None, str(error), error.hint)
+        if result.name == "interrupted":
+            raise Stopped(f"{result.reason}: the probe was not finished", result.exit_code)
         row = _row(place, config.trainer.run_name)
     total = result.state.ledger.total
     cost = usd(total.settled_nano_usd) if not result.state.ledger.in_doubt else None

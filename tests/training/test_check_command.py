@@ -1,10 +1,12 @@
 """`evrun check`: every precondition by name, one task done as a probe, and nothing of the run touched."""
 
 import json
+import signal
+import time
 
 import pytest
 
-from tests.cli.shell import evrun
+from tests.cli.shell import evrun, start
 from tests.training.configured import PLAIN, written
 
 LEARNER = """\
@@ -14,6 +16,18 @@ from evrun import Evolver, StepResult
 class Learner(Evolver):
     def step(self, ctx):
         return StepResult("done")
+"""
+
+
+SLEEPER = """\
+import asyncio
+from pathlib import Path
+
+
+async def run(task, adapter):
+    Path(__file__).with_name("asleep").touch()
+    await asyncio.sleep(0.5)
+    return "x"
 """
 
 
@@ -132,6 +146,18 @@ def test_a_finished_run_and_a_changed_one_are_told(place):
     code, items, _ = checked(place, "--no-probe", "trainer.resume_mode=disable")
     assert code == 0
     assert "put aside" in items["ok", "run"]
+
+
+def test_a_signal_ends_a_probe_and_leaves_nothing(place):
+    """Ctrl-C while the agent works: it may finish, then exit 130, and no run is left."""
+    (place / "agent.py").write_text(SLEEPER)
+    with start("check", "--config", "run.yaml", cwd=place) as process:
+        while not (place / "asleep").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (130, ""), err
+    assert not (place / "runs").exists()
 
 
 def test_overrides_and_keys_are_those_of_the_file(place):
