@@ -156,9 +156,9 @@ class RolloutRunner:
     async def _work_on(self, job: Job, held: Held, conclude: Conclude, *, carried: bool) -> bool:
         """Let the agent work; whether the attempt has ended. It has not where it goes on with the run."""
         calls = self._calls(job, held.attempt)
-        why = self._cannot_go_on(calls) if carried else None
-        if why is not None:
-            await self._end(job, held, failed(SUPERSEDED, why), 0, conclude)
+        hindered = await self._hindered(calls, job, carried=carried)
+        if hindered is not None:
+            await self._end(job, held, hindered, 0, conclude)
             return True
         await self._prepare(calls)
         began = monotonic()
@@ -195,6 +195,14 @@ class RolloutRunner:
         if seed is None or job.role == "rollout" or not last.isdecimal():
             return seed
         return seed + int(last) - 1
+
+    async def _hindered(self, calls: AgentCalls | NoCalls, job: Job, *, carried: bool) -> Outcome | None:
+        """The end of an attempt that cannot begin or go on; null where it can."""
+        why = self._cannot_go_on(calls) if carried else None
+        if why is not None:
+            return failed(SUPERSEDED, why)
+        refusal = await self._s.tools.refusal(job.task) if self._s is not None and self._tools else None
+        return None if refusal is None else failed(refusal.error_class, refusal.message)
 
     def _cannot_go_on(self, calls: AgentCalls | NoCalls) -> str | None:
         """Why an attempt that was left open cannot go on; null where it can."""

@@ -343,3 +343,13 @@ def test_so_many_calls_and_no_more(tmp_path):
     (end,) = stand.events(RolloutFinished)
     assert (end.status, end.error_class) == ("error", "max_turns")
     assert end.message == "2 model calls were made, which are all (agent.params.max_turns)"
+
+
+def test_a_task_whose_container_is_not_there_is_not_worked_on_outside(tmp_path):
+    """Where tools are given: its commands would run on the host instead."""
+    tasks = {"a": {"id": "a", "prompt": "p", "image": "127.0.0.1:9/nothing"}}
+    with running_endpoint() as endpoint:
+        stand = Stand(tmp_path, tasks, base_url=endpoint.base_url, toolsets=["terminal"], retries=0)
+        stand.run()
+        assert endpoint.requests() == []
+    assert stand.events(RolloutFinished)[0].error_class in {"no_container", "image_pull"}
