@@ -201,7 +201,7 @@ def test_parameters_of_built_in_parts_are_known_by_name(tmp_path):
         (("judge=numeric", "judge.params.tollerance=1"), "unknown key judge.params.tollerance"),
         (("judge=llm", "judge.params.rubrik=x"), "unknown key judge.params.rubrik"),
         (("evolver=reflect", "evolver.params.exmples=1"), "unknown key evolver.params.exmples"),
-        (("evolver=gepa", "evolver.params.seed=x"), "evolver.params.seed: Expected `int`"),
+        (("evolver=gepa", "data.val=v.txt", "evolver.params.seed=x"), "evolver.params.seed: Expected `int`"),
         (("agent=chat", "agent.params.tools=[1]"), "agent.params.tools: expected a list of texts"),
     ):
         with pytest.raises(UsageFault, match=said):
