@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from projections import FileCheck, RunState, check, evaluation_report, fold_log, render_step, render_summary
+from projections import FileCheck, evaluation_report, render_step, render_summary
 
 from ..errors import UsageFault
 from ..training.blobs import Blobs, Content
-from ..training.tree import compare_tree, restore_tree
+from ..training.replaying import check_training_run, rebuild_training_run
 from .opened import Outcome, Run
 
 
@@ -52,24 +52,16 @@ class TrainingRun(Run):
     def replay(self, out: str | Path | None = None) -> list[str]:
         """Make every view again from the log, and what is missing of the run in its git tree.
 
-        With `out` the views go there, and the tree stays as it is.
+        With `out` the views go there, and the versions into a tree of their own below it.
         """
-        made = super().replay(out)
-        if out is None:
-            with closing(self._reader()) as reader:
-                state = fold_log(reader, reader.end.sequence)
-                blobs = Blobs(state.training, reader)
-                made += restore_tree(state.training, reader, blobs, _tree_of(state))
-        return made
+        target = self.directory if out is None else Path(out)
+        with closing(self._reader()) as reader:
+            return rebuild_training_run(reader, target, reader.end.sequence, own=out is None)
 
     def check(self) -> list[FileCheck]:
         """Compare every view, and refs and commits of the git tree, with the log; writes nothing."""
         with closing(self._reader()) as reader:
-            end = reader.end.sequence
-            state = fold_log(reader, end)
-            blobs = Blobs(state.training, reader)
-            tree = compare_tree(state.training, reader, blobs, _tree_of(state))
-            return [*check(reader, self.directory, end), *tree]
+            return check_training_run(reader, self.directory, reader.end.sequence, own=True)
 
     def trajectories(self, outcome: Outcome = "kept") -> Iterator[dict[str, Any]]:
         """Rows are a batch run's."""
@@ -87,7 +79,3 @@ class TrainingRun(Run):
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         raise UsageFault(f"{what}: {self.name} is a training run", hint=instead)
-
-
-def _tree_of(state: RunState) -> Path:
-    return Path(str(state.batch.settings["trainer.tree_dir"]))

@@ -78,6 +78,9 @@ def test_views_and_tree_are_compared_and_made_again(tmp_path):
     assert lost == {"steps.jsonl": "missing", "tree/refs/tags/toy/final": "missing"}
     run.replay()
     assert all(file.same for file in run.check())
+    run.replay(tmp_path / "apart")
+    assert (tmp_path / "apart/steps.jsonl").read_bytes() == (toy.run / "steps.jsonl").read_bytes()
+    assert (tmp_path / "apart/tree/HEAD").exists()
 
 
 def test_what_is_a_batch_s_is_refused_by_name(trained):
