@@ -29,6 +29,11 @@ class Payer(NamedTuple):
     attempt: int
     role: str
 
+    @property
+    def is_one(self) -> bool:
+        """Whether this is one task's or one call's, and not a sum of what is known no further."""
+        return self.unit.endswith("/learner") or "/task:" in self.unit
+
 
 class Books:
     """Books what was spent; each booking is a call with an id of its own."""
@@ -50,8 +55,9 @@ class Books:
         return reserved, BudgetSpent(reserved.call, usage, cost_nano_usd, price)
 
     def dearest(self, role: str) -> int:
-        """The most that one of this role took, in nano-USD."""
-        return max((spent for payer, spent in self._spent.items() if payer.role == role), default=0)
+        """The most that one rollout, or one call of the learner, took, in nano-USD."""
+        ones = [spent for payer, spent in self._spent.items() if payer.role == role and payer.is_one]
+        return max(ones, default=0)
 
     def usages(self, payer: Payer, said: Iterable[UsagePart]) -> list[Event]:
         """What a learner said of its models."""

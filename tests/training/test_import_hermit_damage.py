@@ -230,6 +230,8 @@ def test_the_command_says_what_was_made_and_how_to_go_on(toy, tmp_path):
     assert f"imported {toy.runs / 'killed'} as {tmp_path / 'out/killed'}: 3 steps, 6 rollouts" in done.out
     assert f"go on with: evrun train --config {tmp_path / 'out/killed/run.yaml'}" in done.out
     assert evrun(*args, cwd=tmp_path).code == 2
+    capped = evrun("import", "hermit", toy.runs / "capped", "--output-dir", tmp_path / "out", cwd=tmp_path)
+    assert "agent.bound.usd, evolver.bound.usd (so far 0.10 USD and 0.05 USD)" in capped.out
     with (toy.runs / "killed/steps.jsonl").open("a") as lines:
         lines.write('{"step": 4')
     torn = evrun(*args, "--run-name", "torn", "--json", cwd=tmp_path)
