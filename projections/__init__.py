@@ -69,7 +69,7 @@ from .templates import fill as fill_template
 from .templates import template_fields
 from .times import rfc3339
 from .tool_outcome import tool_succeeded
-from .training import INPUT, TrainingState
+from .training import INPUT, RUN_NAME, TrainingState
 from .training_facts import SUPERSEDED, Evaluation, OpenStep, Rollout, RolloutSummary, StepRecord
 from .training_records import rollout_summary
 from .training_units import (
@@ -96,6 +96,7 @@ __all__ = [
     "FRAMEWORK_FILES",
     "INPUT",
     "REMEDIES",
+    "RUN_NAME",
     "SUPERSEDED",
     "TRAINING",
     "WARNING_PERCENTS",

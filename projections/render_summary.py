@@ -17,13 +17,13 @@ def render_summary(state: RunState) -> bytes:
     final, budget = training.standing_final, training.final_budget
     assert final is not None
     assert budget is not None
-    run = state.batch.run
+    run = training.name
     return document(
         {
             "run": run,
             "stop_reason": final.stop_reason,
             "final_commit": final.commit.sha,
-            "final_tag": final.tag,
+            "final_tag": f"{run}/final",
             "tree": settings.get("trainer.tree_dir"),
             "branch": run,
             "steps": steps_done(training),

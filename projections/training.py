@@ -70,6 +70,8 @@ from .training_facts import (
 from .training_records import budget_after, rollout_summary, step_record
 from .training_units import adapter_digest, group_of, judge_unit, judged_unit, rollout_unit, trial_of
 
+RUN_NAME = "trainer.run_name"
+"""The setting by which a run is called; one that was put aside for another is called otherwise."""
 INPUT = "input:"
 """How a changed input is named among changed settings: ``input:data.train``, with digests before and now."""
 
@@ -77,6 +79,7 @@ INPUT = "input:"
 class TrainingState:
     """All there is to know about a training run, but for its money in sum, which is the ledger's.
 
+    `name` is how it is called now, which its branch and its tags follow.
     `blobs` says where contents are: the sequence of a `BlobStored` by digest. `history` are the sequences of
     `HistoryStored`. `head` is the commit that the branch stands at, `files` its files, `start` where the run
     began; `root` and `root_files` are the template's. `state_files` and `session` are the learner's, as of
@@ -90,6 +93,7 @@ class TrainingState:
     """
 
     def __init__(self) -> None:
+        self.name = ""
         self.blobs: dict[bytes, int] = {}
         self.history: list[int] = []
         self.history_complete = False
@@ -176,12 +180,14 @@ class TrainingState:
     # Contents and the starting point.
 
     def _run_started(self, record: Recorded, event: RunStarted) -> None:
-        self.told = record.sequence
+        self.told, self.name = record.sequence, event.run
         self.inputs = {one.name: one.sha256 for one in event.inputs}
 
     def _settings_changed(self, record: Recorded, event: SettingsChanged) -> None:
         self.told = record.sequence
         for name, (_before, now) in event.changes.items():
+            if name == RUN_NAME:
+                self.name = str(now)
             if name.startswith(INPUT):
                 self.inputs[name.removeprefix(INPUT)] = str(now)
 

@@ -53,5 +53,6 @@ def test_every_test_of_a_case_is_on_the_page():
 ALSO = {
     ("tests/e2e/test_cases_resume.py", "test_dataset_may_be_gone_on_a_resume"),
     ("tests/training/test_training_cases.py", "test_a_command_about_prompts_says_where_to_look_instead"),
+    ("tests/training/test_training_cases.py", "test_a_run_is_put_aside_only_for_one_that_can_begin"),
 }
 """Tests of what nobody reported."""

@@ -130,7 +130,7 @@ def _shown(plan: _Plan, config: Path, warn: Callable[[str], None]) -> HermitImpo
         views.finish()
         state, tree = views.state, Path(plan.config.trainer.tree_dir)
         try:
-            restore_tree(state.training, reader, Blobs(state.training, reader), tree)
+            restore_tree(state.training, Blobs(state.training, reader), tree)
         except OSError as error:
             warn(f"the tree {tree} could not be written: {error}; `evrun replay` makes it")
         notes = [*plan.notes, *plan.told.notes, *_bounds_needed(plan)]

@@ -144,7 +144,7 @@ def _means(prepared: Prepared, opened: Opened, parts: _Parts, note: Callable[[st
     return Means(
         prepared, shared.journal, shared.control, opened.views, tree, blobs, places, rollouts,
         LearnerCalls(desk, trial_runner.for_learner), Committer(config, prepared.template, state, blobs),
-        opened.writer.reader, opened.active_ns, note,
+        opened.active_ns, note,
     )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def _events(
     adapter_only: bool,
 ) -> list[Event]:
     training, blobs = then.training, Blobs(then.training, reader)
-    objects, _ = tree_of(training, reader, blobs)
+    objects, _ = tree_of(training, blobs)
     kept = [] if adapter_only else training.state_files
     needed = {entry.digest for entry in (*training.files, *training.root_files, *kept)}
     events: list[Event] = [

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from eventlog.storage import LogReader
 from projections import RunState, TrainingState, TrainingViews
 
 from ..batch.control import Control
@@ -30,7 +29,6 @@ class Means(NamedTuple):
     rollouts: RolloutRunner
     learner: LearnerCalls
     committer: Committer
-    reader: Callable[[], LogReader]
     active_ns: Callable[[], int]
     note: Callable[[str], None]
 

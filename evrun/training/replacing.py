@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eventlog.errors import LogLocked
+from eventlog.events import SettingsChanged, encode_event
 from eventlog.storage import LogReader, RealFileSystem, lock_holder, log_exists
+from projections import RUN_NAME, fold_log, open_training_views
 
+from ..batch.opening import open_writer
 from ..effects.clock import now_ns
 from ..errors import UsageFault
 from .config import TrainingConfig
@@ -30,13 +33,24 @@ def put_aside(config: TrainingConfig, note: Callable[[str], None]) -> None:
     name = f"{directory.name}.replaced-{moment}"
     if directory.with_name(name).exists():
         raise UsageFault(f"{directory.with_name(name)} is there already", hint="wait a second, then again")
+    _rename_in_log(directory, name, note)
     tree = Path(config.trainer.tree_dir)
     if tree.is_dir():
         set_aside(tree, directory.name, name)
     files = RealFileSystem()
     files.rename(str(directory), str(directory.with_name(name)))
     files.sync_directory(str(directory.parent))
-    note(f"the run that was there is now {directory.with_name(name)}")
+    moved = directory.with_name(name)
+    with closing(LogReader.open(moved / "log")) as reader:
+        open_training_views(moved, reader).finish()
+    note(f"the run that was there is now {moved}")
+
+
+def _rename_in_log(directory: Path, name: str, note: Callable[[str], None]) -> None:
+    """The log says so first: its branch and its tags follow from that."""
+    with closing(open_writer(directory, note)) as writer:
+        before = fold_log(writer.reader()).training.name
+        writer.append([encode_event(SettingsChanged({RUN_NAME: (before, name)}, None))])
 
 
 def standing_above(directory: Path) -> Path:

@@ -34,7 +34,7 @@ def rebuild_training_run(reader: LogReader, target: Path, sequence: int, *, own:
     tree = tree_place(state, target, own=own)
     if tree is None:
         return names
-    moved = restore_tree(state.training, reader, Blobs(state.training, reader), tree)
+    moved = restore_tree(state.training, Blobs(state.training, reader), tree)
     return [*names, *(f"{TREE}/{name}" for name in moved)]
 
 
@@ -49,7 +49,7 @@ def check_training_run(reader: LogReader, target: Path, sequence: int, *, own: b
     tree = tree_place(state, target, own=own)
     if tree is None:
         return checks
-    return checks + compare_tree(state.training, reader, Blobs(state.training, reader), tree)
+    return checks + compare_tree(state.training, Blobs(state.training, reader), tree)
 
 
 def tree_place(state: RunState, target: Path, *, own: bool) -> Path | None:

@@ -37,15 +37,14 @@ def move(tree: Tree, run: str, commit: str, tags: list[str]) -> None:
 
 def restored(means: Means) -> None:
     """Bring the tree to what the log says: objects, branch and tags."""
-    reader = means.reader()
-    restore_tree(means.state, reader, means.blobs, means.tree.path, whole=False)
+    restore_tree(means.state, means.blobs, means.tree.path, whole=False)
 
 
 def bring_up(views: TrainingViews, reader: LogReader, config: TrainingConfig) -> None:
     """Views, refs and tags of a run that nobody will work on any more."""
     views.finish()
     blobs = Blobs(views.state.training, reader)
-    restore_tree(views.state.training, reader, blobs, Path(config.trainer.tree_dir))
+    restore_tree(views.state.training, blobs, Path(config.trainer.tree_dir))
 
 
 def training_counts(state: TrainingState) -> dict[str, int]:

@@ -30,7 +30,7 @@ from .means import Means
 from .opening import Prepared, changed, check_name_is_free, first_events, prepare, reach, run_directory
 from .replacing import put_aside, remove_unbegun, standing_above
 from .restoring import bring_up, restored, training_counts
-from .starting import starting_point
+from .starting import Start, starting_point
 
 DISABLE = "disable"
 GRACE_S = 30.0
@@ -93,6 +93,7 @@ class Session:
         self._began = monotonic()
         self._before_ns = 0
         self._marker: str | None = None
+        self._start: Start | None = None
         self._directory = run_directory(told.config)
 
     def interrupted(self, number: int) -> None:
@@ -114,6 +115,8 @@ class Session:
         prepared = await to_thread.run_sync(prepare, config, self._told.environment)
         there = log_exists(self._directory / "log")
         if there and self._goal.trains and config.trainer.resume_mode == DISABLE:
+            # What it may start from can be a version of the run that is put aside.
+            self._start = await to_thread.run_sync(self._starting_point, prepared)
             await to_thread.run_sync(put_aside, config, self._told.ui.note)
             there = False
         if not there:
@@ -158,8 +161,7 @@ class Session:
         """
         config, state = self._told.config, views.state
         if state.sequence == 0:
-            tree = Path(config.trainer.tree_dir)
-            start = starting_point(tree, prepared.template, config.start_from)
+            start = self._start or self._starting_point(prepared)
             short = reach(prepared) if self._goal.trains else None
             if short is not None:
                 self._told.ui.note(short)
@@ -179,6 +181,10 @@ class Session:
         recapped = batch_opening.recapped(state.ledger.caps, prepared.caps)
         first = [opened, *([change] if change else []), *recapped]
         return [[*first, *batch_opening.orphaned(state.ledger)]]
+
+    def _starting_point(self, prepared: Prepared) -> Start:
+        config = self._told.config
+        return starting_point(Path(config.trainer.tree_dir), prepared.template, config.start_from)
 
     async def _work(self, means: Means) -> None:
         """Work towards the goal; where a cap has stopped that, what is done out of its reserve."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from eventlog.events import CommitMade, HistoryStored, RunStarted, StepCommitted
-from eventlog.storage import LogReader
+from eventlog.events import CommitMade, HistoryStored, StepCommitted
 from projections import FileCheck, GitObject, TrainingState, git_id, make_commit
 
 from ..effects.git import HEADS, TAGS, Tree
@@ -25,15 +24,16 @@ Why = Literal["missing", "behind", "differs"] | None
 _OWN_TAGS = re.compile(r"(bootstrap|final|ckpt-(step|epoch)-\d+)")
 
 
-def refs_of(state: TrainingState, run: str) -> dict[str, str]:
+def refs_of(state: TrainingState) -> dict[str, str]:
     """The refs that are a run's own, as its log has them now: its branch and its tags, with their commits.
 
     The branch stands at the final adapter, until a later step is committed.
     """
+    run = state.name
     tags = {f"{TAGS}{run}/{tag}": step.commit for step in state.steps for tag in step.tags}
     head, final = state.head, state.final
     if final is not None:
-        tags[f"{TAGS}{final.tag}"] = final.commit.sha
+        tags[f"{TAGS}{run}/final"] = final.commit.sha
         if not state.steps or state.steps[-1].sequence < state.final_sequence:
             head = final.commit.sha
     return tags | ({f"{HEADS}{run}": head} if head else {})
@@ -44,23 +44,13 @@ def shared_refs(root: str, version: str) -> dict[str, str]:
     return {f"{TAGS}{ROOT}": root, f"{TAGS}{ROOT}@{version}": root, f"{HEADS}{TRUNK}": root}
 
 
-def tree_of(
-    state: TrainingState, reader: LogReader, blobs: Blobs
-) -> tuple[Iterator[GitObject], dict[str, str]]:
+def tree_of(state: TrainingState, blobs: Blobs) -> tuple[Iterator[GitObject], dict[str, str]]:
     """The objects of a run's commits, each after what it names, and all of its refs."""
     shared = shared_refs(state.root, _version(state, blobs)) if state.history_complete else {}
-    return _objects(state, blobs), shared | refs_of(state, run_of(reader, blobs))
+    return _objects(state, blobs), shared | refs_of(state)
 
 
-def run_of(reader: LogReader, blobs: Blobs) -> str:
-    """The name of the run that a log is of."""
-    event = blobs.event(1) if reader.end.sequence else None
-    return event.run if isinstance(event, RunStarted) else ""
-
-
-def restore_tree(
-    state: TrainingState, reader: LogReader, blobs: Blobs, tree: Path, *, whole: bool = True
-) -> list[str]:
+def restore_tree(state: TrainingState, blobs: Blobs, tree: Path, *, whole: bool = True) -> list[str]:
     """Write what is missing of a run in its tree and move its own refs; gives the names of refs that moved.
 
     The tree is made where it is not there. Refs of others stay as they are. Without `whole` objects are
@@ -69,11 +59,11 @@ def restore_tree(
     Raises:
         RunFailed: the tree cannot be written.
     """
-    objects, refs = tree_of(state, reader, blobs)
-    run = run_of(reader, blobs)
+    objects, refs = tree_of(state, blobs)
+    run = state.name
     with Tree.create(tree, TRUNK) as repository:
         there = _there(repository, refs, run)
-        moved = _to_move(refs_of(state, run), refs, there, repository.has)
+        moved = _to_move(refs_of(state), refs, there, repository.has)
         if whole or moved:
             repository.add(objects)
         for name in moved:
@@ -84,22 +74,22 @@ def restore_tree(
     return sorted([*moved, *stale])
 
 
-def compare_tree(state: TrainingState, reader: LogReader, blobs: Blobs, tree: Path) -> list[FileCheck]:
+def compare_tree(state: TrainingState, blobs: Blobs, tree: Path) -> list[FileCheck]:
     """A run's refs and commits in its tree, compared with its log; nothing is written.
 
     A ref that stands at an earlier commit of the run is behind. Refs that runs share may stand elsewhere.
     """
-    objects, refs = tree_of(state, reader, blobs)
+    objects, refs = tree_of(state, blobs)
     if not Tree.exists(tree):
         return [FileCheck(f"tree/{name}", same=False, why="missing") for name in [*sorted(refs), "commits"]]
-    run = run_of(reader, blobs)
+    run = state.name
     with Tree.open(tree) as repository:
         there, known, lost = _there(repository, refs, run), set[str](), 0
         for kind, data in objects:
             name = git_id(kind, data)
             known.add(name)
             lost += not repository.has(name)
-    own = refs_of(state, run)
+    own = refs_of(state)
     found = [_ref_check(name, at, there, known, own=name in own) for name, at in sorted(refs.items())]
     found += [FileCheck(f"tree/{name}", same=False, why="differs") for name in _stale(run, refs, there)]
     return [*found, FileCheck(COMMITS, same=not lost, why="missing" if lost else None)]

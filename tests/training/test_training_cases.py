@@ -221,3 +221,20 @@ def test_a_command_about_prompts_says_where_to_look_instead(whole, words):
     refused = evrun(*typed, cwd=whole.directory)
     assert refused.code == 2, refused
     assert "is a training run" in refused.stderr
+
+
+def test_a_run_is_put_aside_only_for_one_that_can_begin(tmp_path):
+    """Starting over keeps the old run under another name; a refused start over keeps it where it is."""
+    toy = Toy(tmp_path, trainer__epochs=1)
+    assert train(toy).code == 0
+    final = git(toy, "rev-parse", "toy/final")
+    refused = train(toy, "trainer.resume_mode=disable", "start_from=nowhere")
+    assert refused.code == 2, refused
+    assert git(toy, "rev-parse", "toy/final") == final
+    assert [path.name for path in toy.run.parent.iterdir() if path.name != "trees"] == ["toy"]
+    again = train(toy, "trainer.resume_mode=disable", "start_from=toy/final")
+    assert again.code == 0, again
+    (aside,) = (path for path in toy.run.parent.iterdir() if path.name.startswith("toy.replaced-"))
+    assert git(toy, "rev-parse", f"{aside.name}/final") == final
+    assert toy.steps()[0]["parent"] == final
+    assert evrun("replay", aside, "--check", cwd=tmp_path).code == 0

@@ -17,12 +17,12 @@ from tests.training.versions import Made, git
 
 def restored(made, **options):
     """What was moved when the tree was restored."""
-    return made.read(lambda *run: restore_tree(*run, made.tree, **options))
+    return made.read(lambda state, _, blobs: restore_tree(state, blobs, made.tree, **options))
 
 
 def unlike(made):
     """What is not as the log says, and why."""
-    found = made.read(lambda *run: compare_tree(*run, made.tree))
+    found = made.read(lambda state, _, blobs: compare_tree(state, blobs, made.tree))
     return {one.path: one.why for one in found if not one.same}
 
 
