@@ -39,6 +39,7 @@ from eventlog.events import (
     TrajectoryRestored,
     Usage,
 )
+from tests.eventlog.golden_training import TRAINING
 
 UNIT = "prompt:00112233445566778899aabbccddeeff#1.1"
 CALL = "s1.c7"
@@ -168,6 +169,7 @@ EXAMPLES: dict[str, Event] = {
     "SpendCorrected 1": SpendCorrected(call=CALL, cost_nano_usd=0, note="not on the invoice"),
     "BudgetChanged 1": BudgetChanged(before={}, now={"usd": 250_000_000}),
     "BudgetExhausted 1": BudgetExhausted(cap="usd", asked=10, left=9),
+    **TRAINING,
 }
 """`<type> <version>` -> the event as it is read today, in the newest shape of its type."""
 
