@@ -52,6 +52,7 @@ class Places:
         """A copy of an adapter for rollouts, made once a session."""
         place = self.work / f"adapter-{name}-s{self._session}"
         if name not in self._made:
+            self._room()
             write_files(place, files)
             self._made.add(name)
         return place
@@ -59,7 +60,8 @@ class Places:
     def validation(self, rows: Iterable[dict[str, Any]]) -> Path:
         """The validation tasks as a file, whole rows, one a line."""
         file = self.work / f"validation-s{self._session}" / "tasks.jsonl"
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._room()
+        file.parent.mkdir(mode=0o700, exist_ok=True)
         file.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
         return file
 
@@ -69,13 +71,19 @@ class Places:
         """A fresh workspace for a call of the learner: the adapter as it is, its state, the history."""
         root = self.attempt(unit, attempt)
         shutil.rmtree(root, ignore_errors=True)
+        self._room()
+        root.mkdir(mode=0o700)
         places = {name: root / name for name in ("adapter", "state", "output", "scratch", "history")}
         for place in places.values():
-            place.mkdir(mode=0o700, parents=True)
+            place.mkdir(mode=0o700)
         write_files(places["adapter"], adapter)
         write_files(places["state"], state)
         history(places["history"])
         return Workspace(root=root, learning_material=self.material, **places)
+
+    def _room(self) -> None:
+        """`work/` itself; a mode goes to the last directory of a path alone."""
+        self.work.mkdir(mode=0o700, exist_ok=True)
 
     def clear(self) -> None:
         """Remove all of it: what is worth keeping is in the log."""
