@@ -5,9 +5,11 @@ from its going back to its next being called lies all that a trainer does for a 
 until its next steps are wanted: so trainers that run at the same time take turns.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -39,7 +41,7 @@ class Toy(Evolver):
         number = ctx.progress.step
         note(ctx, f"called {{number}}")
         while int(Path(ctx.params["gate"]).read_text() or 0) < number:
-            time.sleep(0.01)
+            time.sleep(0.1)
         if ctx.params["changes"]:
             (ctx.workspace.adapter / "ADAPTER.md").write_text(f"Step {{number:06d}}.\\n")
         note(ctx, f"back {{number}}")
@@ -63,11 +65,10 @@ class Plan(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One trainer's run, in seconds: from its start to the first call, each step, all; and its CPU time."""
+    """One trainer's run, in seconds: from its start to the first call, each step; and all its CPU time."""
 
     start_s: float
     steps_s: list[float]
-    whole_s: float
     cpu_s: float
 
 
@@ -122,17 +123,22 @@ class Trainer:
         if not ends:
             self._until(f"called {last + 1} ")
 
+    def kill(self) -> None:
+        """End it and what it started, if it still runs: it would wait at the gate for ever."""
+        if hasattr(self, "process") and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     def end(self) -> Measured:
         """Wait for its end, and say how long all took."""
         _, status, used = os.wait4(self.process.pid, 0)
-        ended = time.monotonic_ns()
         self.process.returncode = os.waitstatus_to_exitcode(status)
         if self.process.returncode != 0:
             raise Unavailable(f"it ended with {self.process.returncode}: {self._said()}")
         called, back = self._moments("called"), self._moments("back")
         steps = [(called[number + 1] - back[number]) / 1e9 for number in sorted(back) if number + 1 in called]
         cpu = used.ru_utime + used.ru_stime
-        return Measured((called[1] - self.began) / 1e9, steps, (ended - self.began) / 1e9, cpu)
+        return Measured((called[1] - self.began) / 1e9, steps, cpu)
 
     def _toy(self, plan: Plan) -> dict[str, object]:
         rows = [{"id": f"t{number}", "prompt": f"task {number}"} for number in range(TASKS)]

@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -81,7 +82,6 @@ def numbers(found: Measured) -> dict[str, float]:
         "last sixth": last,
         "last/first": last / first,
         "CPU/step, ms": 1000 * found.cpu_s / (len(steps) + 1),
-        "whole run, s": found.whole_s,
     }
 
 
@@ -138,7 +138,12 @@ def main() -> None:
         except Unavailable as reason:
             absent[trainer.name] = str(reason)
     plan = Plan(given.steps, given.turn, not given.still)
-    found = measure(trainers, plan, absent)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        found = measure(trainers, plan, absent)
+    finally:
+        for trainer in trainers:
+            trainer.kill()
     show(found, absent, head(plan, versions))
     if given.json:
         record = {"found": {name: one._asdict() for name, one in found.items()}, "absent": absent}
