@@ -53,4 +53,9 @@ def eval_command(
 
 
 def _facts(report: dict[str, Any]) -> list[tuple[str, object]]:
-    return [(name.replace("_", " "), value) for name, value in report.items() if value is not None]
+    """The evaluation for people; what is not known is left out."""
+    shown = dict(report)
+    sure = shown["confidence_interval"]
+    if sure is not None:
+        shown["confidence_interval"] = f"{sure['low']:.3f} to {sure['high']:.3f} ({sure['level']:.0%})"
+    return [(name.replace("_", " "), value) for name, value in shown.items() if value is not None]

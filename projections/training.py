@@ -58,6 +58,7 @@ from .exhaustive import require_answers
 from .open_attempts import OpenAttempts
 from .spend import Booking, Ledger
 from .training_facts import (
+    AGENT_SETTINGS,
     SUPERSEDED,
     BudgetAfter,
     Evaluation,
@@ -66,6 +67,7 @@ from .training_facts import (
     OpenStep,
     Rollout,
     StepRecord,
+    pays_elsewhere,
 )
 from .training_records import budget_after, rollout_summary, step_record
 from .training_units import adapter_digest, group_of, judge_unit, judged_unit, rollout_unit, trial_of
@@ -123,6 +125,7 @@ class TrainingState:
         self.told = 0
         self.evaluations: dict[int, Evaluation] = {}
         self.inputs: dict[str, str] = {}
+        self.agent: dict[str, Any] = dict.fromkeys(AGENT_SETTINGS)
         self.unexplained = 0
 
     def apply(self, record: Recorded, ledger: Ledger) -> None:
@@ -145,15 +148,7 @@ class TrainingState:
         group.settled_nano_usd += settled
         rollout = self.rollouts.get(unit)
         if rollout is not None:
-            if call.attempt == rollout.attempt:
-                rollout.settled_nano_usd += settled
-            else:
-                rollout.superseded_nano_usd += settled
-                group.superseded_nano_usd += settled
-            unpriced = isinstance(event, BudgetSpent) and event.cost_nano_usd is None
-            rollout.unknown_cost |= unpriced or isinstance(event, SpendInDoubt)
-            if isinstance(event, BudgetSpent):
-                rollout.tokens += (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
+            group.superseded_nano_usd += rollout.book(call, settled, event)
         if unit in self.call_attempts:
             if call.attempt == self.call_attempts[unit]:
                 self.call_money[unit] = self.call_money.get(unit, 0) + settled
@@ -181,10 +176,12 @@ class TrainingState:
 
     def _run_started(self, record: Recorded, event: RunStarted) -> None:
         self.told, self.name = record.sequence, event.run
+        self.agent = {name: event.settings.get(name) for name in AGENT_SETTINGS}
         self.inputs = {one.name: one.sha256 for one in event.inputs}
 
     def _settings_changed(self, record: Recorded, event: SettingsChanged) -> None:
         self.told = record.sequence
+        self.agent |= {name: now for name, (_, now) in event.changes.items() if name in self.agent}
         for name, (_before, now) in event.changes.items():
             if name == RUN_NAME:
                 self.name = str(now)
@@ -228,7 +225,7 @@ class TrainingState:
         if rollout.settled_nano_usd:
             group = self.money.setdefault(group_of(event.unit), GroupMoney())
             group.superseded_nano_usd += rollout.settled_nano_usd
-        rollout.settled_nano_usd = 0
+        rollout.settled_nano_usd, rollout.heard = 0, False
         rollout.attempt, rollout.status, rollout.finished, rollout.judged = event.attempt, None, 0, 0
         self._begin(record, event.unit, event.attempt)
 
@@ -239,6 +236,9 @@ class TrainingState:
             return
         self.open.close(event.unit)
         rollout.status, rollout.finished, rollout.wall_ms = event.status, record.sequence, event.wall_ms
+        rollout.unknown_cost |= (
+            event.cost_nano_usd is None and not rollout.heard and pays_elsewhere(self.agent)
+        )
         if event.status == "ok":
             self.rollouts_ok += 1
             self._begin(record, judge_unit(event.unit), event.attempt)

@@ -1,22 +1,37 @@
 """What the fold of a training run keeps: small records of what is done, and what is open, whole."""
 
 import math
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import msgspec
 
 from eventlog.events import (
+    BudgetSpent,
     CandidateChecked,
     CandidateRepaired,
+    Event,
     EvolverReturned,
     FileEntry,
     Issue,
     LearnerUsage,
+    SpendInDoubt,
 )
+
+from .calls import Call
 
 SUPERSEDED = "superseded"
 """The class of an attempt that could not go on as it is recorded: it is begun anew, which is no failure."""
+AGENT_SETTINGS = ("agent.name", "agent.bound.usd")
+"""What says whether an agent pays by itself."""
+
+
+def pays_elsewhere(agent: Mapping[str, Any]) -> bool:
+    """Whether an agent, by these settings, may pay for something that evrun does not see.
+
+    The built-in one does not, and one whose bound is 0 says that it does not.
+    """
+    return agent["agent.name"] not in {None, "chat"} and agent["agent.bound.usd"] != 0
 
 
 class Rollout(msgspec.Struct, gc=False):
@@ -26,7 +41,8 @@ class Rollout(msgspec.Struct, gc=False):
     `finished` and `judged` are the sequences of the events that say so, 0 for none. `failures` counts the
     attempts that ended otherwise than "ok", but for those that were superseded. `score` is null where there
     is none, `judge_error` says why the judge gave none. Money is in nano-USD: `settled` is the newest
-    attempt's, `superseded` that of those before it; `unknown_cost` says that a call of it has no known cost.
+    attempt's, `superseded` that of those before it; `unknown_cost` says that a part of it is not known.
+    `heard`: the newest attempt's agent has a call in the account.
     """
 
     unit: str
@@ -41,8 +57,22 @@ class Rollout(msgspec.Struct, gc=False):
     settled_nano_usd: int = 0
     superseded_nano_usd: int = 0
     unknown_cost: bool = False
+    heard: bool = False
     wall_ms: int = 0
     tokens: int = 0
+
+    def book(self, call: Call, settled_nano_usd: int, event: Event) -> int:
+        """The money of a call moved; gives how much of it is of an attempt that no longer counts."""
+        unpriced = isinstance(event, BudgetSpent) and event.cost_nano_usd is None
+        self.unknown_cost |= unpriced or isinstance(event, SpendInDoubt)
+        if isinstance(event, BudgetSpent):
+            self.tokens += (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
+        if call.attempt != self.attempt:
+            self.superseded_nano_usd += settled_nano_usd
+            return settled_nano_usd
+        self.heard |= call.unit == self.unit
+        self.settled_nano_usd += settled_nano_usd
+        return 0
 
     @property
     def all_nano_usd(self) -> int:

@@ -104,3 +104,17 @@ def test_an_agent_that_pays_by_itself_needs_a_bound_under_a_cap(tmp_path):
     assert refused.code == 2, refused
     assert "agent.bound.usd" in refused.stderr
     assert not toy.paid()
+
+
+def test_what_an_agent_of_ones_own_does_not_say_is_unknown_and_not_nothing(tmp_path):
+    """Null in the records, and counted; a bound of 0 says that there is nothing to know."""
+    toy = Toy(tmp_path, trainer__epochs=1)
+    agent = tmp_path / "agent.py"
+    agent.write_text(agent.read_text().replace(", cost_usd=0.1)", ")"))
+    assert train(toy).code == 0
+    rollouts = [step["rollout"] for step in toy.steps() if step["step"]]
+    assert [(one["cost_usd"], one["unknown_cost_tasks"]) for one in rollouts] == [(None, 2)] * 2
+    assert train(toy, "trainer.run_name=free", "agent.bound.usd=0").code == 0
+    toy.run = toy.run.with_name("free")
+    rollouts = [step["rollout"] for step in toy.steps() if step["step"]]
+    assert [(one["cost_usd"], one["unknown_cost_tasks"]) for one in rollouts] == [("0.00", 0)] * 2
