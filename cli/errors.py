@@ -91,7 +91,7 @@ def _foreign(error: OSError) -> str:
 
 def _room(error: OSError) -> str | None:
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-        return "what was acknowledged is kept; make room, then go on with --resume"
+        return "what was acknowledged is kept; make room, then the same again (evrun run: with --resume)"
     return None
 
 

@@ -82,6 +82,8 @@ def _lines(done: Stopping, stands: dict[str, Any], timeout_s: float) -> list[str
     how = "was killed" if "SIGKILL" in done.signals else "has ended"
     lines = [f"{run}: process {done.pid} {how}: {_state(stands)}"]
     counts = stands["counts"]
+    if counts is not None and "steps" in counts:
+        return [*lines, "go on with the same evrun train"] if stands["state"] != "done" else lines
     if counts is not None and counts["open"] + counts["pending"]:
         where = "" if Path(stands["dir"]).parent == DATA else f" --output-dir {Path(stands['dir']).parent}"
         lines.append(f"go on with: evrun run --run-name {run}{where} --resume")
@@ -92,6 +94,8 @@ def _state(stands: dict[str, Any]) -> str:
     counts = stands["counts"]
     if counts is None:
         return f"{stands['state']}: {stands['reason']}"
+    if "steps" in counts:
+        return f"{stands['state']}, {counts['steps']} steps committed"
     numbers = [f"{counts[name]} {name}" for name in ("kept", "discarded", "failed") if counts[name]]
     left = counts["open"] + counts["pending"]
     return f"{stands['state']}, {', '.join([*numbers, f'{left} left'])}"

@@ -46,6 +46,7 @@ from .materialize import (
     rebuild_training,
     spool_rows,
 )
+from .mean import mean
 from .messages import Message, attempt_messages, request_messages
 from .money import cap_amount, is_money, usd
 from .open_attempts import OpenAttempts
@@ -182,6 +183,7 @@ __all__ = [
     "learner_unit",
     "loads_lenient",
     "make_commit",
+    "mean",
     "normalise_usage",
     "open_run_views",
     "open_training_views",

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from .training_facts import mean
+from .mean import mean
 
 LEVEL = 0.95
 _HALVINGS = 60
@@ -11,7 +11,9 @@ _LARGEST_EXACT = 300
 
 
 def interval(groups: Iterable[Sequence[float]]) -> tuple[float, float] | None:
-    """The 95 % interval of the mean of all scores, by Student's t; null for fewer than two groups.
+    """The 95 % interval of the mean of all scores, by Student's t.
+
+    Null for fewer than two groups, and for scores so far apart that no number can say how far.
 
     The repeats of one task are one group: they are alike, so it is the tasks that tell how far the mean may
     be off. The standard error is the one that is robust against such groups; with one score in each it is
@@ -23,7 +25,10 @@ def interval(groups: Iterable[Sequence[float]]) -> tuple[float, float] | None:
     centre = mean([score for group in scored for score in group])
     assert centre is not None
     number, of_all = len(scored), sum(map(len, scored))
-    squares = math.fsum(math.fsum(score - centre for score in group) ** 2 for group in scored)
+    try:
+        squares = math.fsum(math.fsum(score - centre for score in group) ** 2 for group in scored)
+    except OverflowError:
+        return None
     error = math.sqrt(squares * number / (number - 1)) / of_all
     reach = t_quantile(number - 1) * error
     return centre - reach, centre + reach

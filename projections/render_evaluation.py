@@ -7,12 +7,13 @@ from eventlog.events import EvaluationAttemptJudged, RolloutFinished
 
 from .interval import LEVEL, interval
 from .jsontext import json_line
+from .mean import mean
 from .render_json import document, seconds_of_ms, usd_or_null
 from .render_material import judgement, outcome_of, value_of
 from .times import in_seconds, rfc3339
 from .training import TrainingState
 from .training_contents import Contents
-from .training_facts import Evaluation, Measured, known_sum, mean
+from .training_facts import Evaluation, Measured, known_sum
 from .training_views import selector_directory
 
 Attempt = tuple[Evaluation, int, str, Measured]

@@ -1,6 +1,5 @@
 """statistics.json: the whole run in numbers, however many sessions it took."""
 
-import math
 from typing import Any
 
 import msgspec
@@ -8,6 +7,7 @@ import msgspec
 from .batch import BatchState
 from .health import advice
 from .jsontext import json_bytes
+from .mean import mean
 from .money import usd
 from .outcomes import settled_by_outcome
 from .spend import Ledger
@@ -102,10 +102,10 @@ def _reasoning(kept: Tally) -> dict[str, int]:
 def _scores(batch: BatchState) -> dict[str, Any]:
     """What the judge gave to trajectories, kept or set aside; null where it gave nothing."""
     scores = [score for name, score in batch.scores.items() if batch.units[name].outcome in {KEPT, DISCARDED}]
-    mean = round(math.fsum(scores) / len(scores), 6) if scores else None
+    middle = mean(scores)
     return {
         "judged": len(scores),
-        "mean": mean,
+        "mean": None if middle is None else round(middle, 6),
         "min": min(scores, default=None),
         "max": max(scores, default=None),
     }

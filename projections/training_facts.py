@@ -1,6 +1,5 @@
 """What the fold of a training run keeps: small records of what is done, and what is open, whole."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from eventlog.events import (
 )
 
 from .calls import Call
+from .mean import mean
 
 SUPERSEDED = "superseded"
 """The class of an attempt that could not go on as it is recorded: it is begun anew, which is no failure."""
@@ -248,11 +248,6 @@ class GroupMoney(msgspec.Struct, gc=False):
 
     settled_nano_usd: int = 0
     superseded_nano_usd: int = 0
-
-
-def mean(scores: Sequence[float]) -> float | None:
-    """Their mean; null where there are none."""
-    return math.fsum(scores) / len(scores) if scores else None
 
 
 def known_sum(costs: Sequence[int | None]) -> int | None:

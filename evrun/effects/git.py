@@ -25,6 +25,18 @@ TAGS = "refs/tags/"
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _NUMBERS = {kind: number for number, kind in _KINDS.items()}
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
+_PARTS = {
+    "HEAD",
+    "objects",
+    "refs",
+    "config",
+    "packed-refs",
+    "info",
+    "hooks",
+    "description",
+    "branches",
+    "logs",
+}
 _TREE, _LINK, _MODULE = "40000", "120000", "160000"
 _FORM = "sha1"
 _ID_LETTERS = 40
@@ -94,8 +106,11 @@ class Tree:
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Whether there is a repository in a directory, bare or with a work tree."""
-        return (path / "HEAD").is_file() or (path / ".git" / "HEAD").is_file()
+        """Whether there is a repository in a directory, bare or with a work tree, with all of its parts."""
+        return any(
+            (place / "HEAD").is_file() and (place / "objects").is_dir() and (place / "refs").is_dir()
+            for place in (path, path / ".git")
+        )
 
     def close(self) -> None:
         """Give its files up."""
@@ -329,11 +344,13 @@ def _object_id(name: str) -> ObjectID:
 
 
 def _make(path: Path, head: str) -> None:
-    """The layout of an empty bare repository; HEAD comes last, so what a kill left of it is made whole."""
-    ours = {"objects", "refs", "config"}
+    """The layout of an empty bare repository; HEAD comes last, so what a kill left of it is made whole.
+
+    So is what somebody left of one: nothing but parts of a repository is there.
+    """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        names = {entry.name for entry in path.iterdir()} - ours
+        names = {entry.name for entry in path.iterdir()} - _PARTS
         others = sorted(name for name in names if not name.endswith(".partial"))
         if others:
             raise RunFailed(f"{path}: holds {others[0]} and is no git repository", "choose another tree_dir")
@@ -341,6 +358,7 @@ def _make(path: Path, head: str) -> None:
             (path / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (path / "config").exists():
             replace_file(path / "config", [_CONFIG.encode()])
-        replace_file(path / "HEAD", [f"ref: refs/heads/{head}\n".encode()])
+        if not (path / "HEAD").is_file():
+            replace_file(path / "HEAD", [f"ref: refs/heads/{head}\n".encode()])
     except OSError as error:
         raise RunFailed(f"{path}: cannot make a git repository: {error.strerror}") from error

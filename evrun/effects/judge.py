@@ -103,6 +103,8 @@ class FunctionJudge:
                 said = await child.ask(list(values))
         except TimeoutError:
             raise JudgeFault(f"{self._path}:{self._name}: no score within {timeout_s:.0f} s") from None
+        except anyio.DelimiterNotFound:
+            raise JudgeFault(f"{self._path}:{self._name}: it said more than {LONGEST_LINE} bytes") from None
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, ValueError, OSError):
             raise JudgeFault(f"{self._path}:{self._name}: its process died") from None
         else:

@@ -22,8 +22,8 @@ LEARNERS = ("reflect", "gepa")
 """The built-in learners."""
 ROLES = ("rollout", "judge", "learner", "evaluation")
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}")
-_TAKEN = ("trunk", "root", "import")
-"""Names of the tree's own branches and tags."""
+_TAKEN = ("trunk", "root", "import", "HEAD")
+"""Names of the tree's own branches and tags, and what git calls by this name."""
 _SECRET_NAME = re.compile(
     r"(?:\w*_)?(?:api_?key|password|passwd|secret|access_token|auth_token)", re.IGNORECASE
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from eventlog.events import FileEntry
-from projections import StepRecord, TrainingState, adapter_digest
+from projections import StepRecord, TrainingState, adapter_digest, mean
 
 from .config import TrainingConfig
 from .tasks import epoch_order
@@ -115,7 +115,7 @@ def mean_on(scores: Mapping[str, float], tasks: Sequence[str]) -> float | None:
     """The mean score on all of these tasks; null where one has none, or there are no tasks."""
     if not tasks or any(task not in scores for task in tasks):
         return None
-    return math.fsum(scores[task] for task in tasks) / len(tasks)
+    return mean([scores[task] for task in tasks])
 
 
 def _last(steps: Sequence[StepRecord], start: str) -> Choice:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -222,11 +223,22 @@ class RolloutRunner:
     async def _clear(self, unit: str, attempt: int) -> None:
         """Remove an attempt's directory; mostly there is none, since it is made when it is asked for."""
         directory = self._directory(unit, attempt)
-        if directory.exists():
-            await to_thread.run_sync(lambda: shutil.rmtree(directory, ignore_errors=True))
+        for place in (directory, _copy_beside(directory)):
+            if place.exists():
+                await to_thread.run_sync(partial(shutil.rmtree, place, ignore_errors=True))
+
+    async def _adapter(self, calls: AgentCalls | NoCalls, job: Job) -> Path | None:
+        """The adapter for an attempt: code of the user's own gets a copy that it may write into."""
+        if job.adapter is None or not self._agent.pays_itself:
+            return job.adapter
+        place = _copy_beside(self._directory(calls.unit, calls.number))
+        await to_thread.run_sync(partial(shutil.rmtree, place, ignore_errors=True))
+        await to_thread.run_sync(shutil.copytree, job.adapter, place)
+        return place
 
     async def _outcome(self, calls: AgentCalls | NoCalls, job: Job) -> Outcome:
-        given = Given(job.task, job.adapter, self._config.agent.params, self._marker, self._redactor)
+        adapter = await self._adapter(calls, job)
+        given = Given(job.task, adapter, self._config.agent.params, self._marker, self._redactor)
         try:
             found = await self._agent.run(calls, given)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is this attempt's end and not the run's)
@@ -339,3 +351,8 @@ class RolloutRunner:
             feedback=None if feedback is None else self._redactor.clean_text(feedback)[:_LONGEST_FEEDBACK],
             error=None if error is None else self._redactor.clean_text(error)[:_LONGEST_FEEDBACK],
         )
+
+
+def _copy_beside(directory: Path) -> Path:
+    """Where an attempt's copy of the adapter is."""
+    return directory.with_name(f"{directory.name}-adapter")
