@@ -15,19 +15,11 @@ FIRST_FINISHED = 5
 """After so many finished prompts, all set aside for one reason, that is said at once."""
 
 
-class Progress:
-    """What a person sees of a session while it works."""
+class Telling:
+    """What a session says to a person: above a live line where there is one."""
 
-    def __init__(self, quiet: bool, preview: int | None) -> None:  # noqa: FBT001 (as typed)
-        self._quiet = quiet
-        live = sys.stderr.isatty() and not quiet and preview is None
-        self._live = output.LiveLine() if live else None
-        self._lister = EventLister() if preview is not None else None
-        self._preview = preview or 0
-        self._began: float | None = None
-        self._shown = 0.0
-        self._finished_before = 0
-        self._advised = False
+    def __init__(self, *, live: bool) -> None:
+        self._live = output.LiveLine() if live and sys.stderr.isatty() else None
 
     def __enter__(self) -> Self:
         return self
@@ -39,6 +31,20 @@ class Progress:
     def note(self, text: str) -> None:
         """Say one thing, once."""
         (output if self._live is None else self._live).note(text)
+
+
+class Progress(Telling):
+    """What a person sees of a session while it works."""
+
+    def __init__(self, quiet: bool, preview: int | None) -> None:  # noqa: FBT001 (as typed)
+        super().__init__(live=not quiet and preview is None)
+        self._quiet = quiet
+        self._lister = EventLister() if preview is not None else None
+        self._preview = preview or 0
+        self._began: float | None = None
+        self._shown = 0.0
+        self._finished_before = 0
+        self._advised = False
 
     @property
     def see(self) -> Callable[[Recorded], None] | None:

@@ -1,9 +1,8 @@
 """What the commands of training runs have in common: the configuration, progress, and the last word."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 
@@ -14,8 +13,7 @@ from evrun.training import TrainingConfig
 from projections import RunState, result_report, usd
 
 from . import output
-
-PLAIN_INTERVAL_S = 5.0
+from .progress import PLAIN_INTERVAL_S, Telling
 
 ConfigPath = Annotated[Path, typer.Option("--config", metavar="RUN.YAML", help="The run's configuration.")]
 Overrides = Annotated[
@@ -33,26 +31,15 @@ AcceptChanges = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 
-class TrainingProgress:
+class TrainingProgress(Telling):
     """What a person sees of a session while it works: a live line on a terminal, else one now and then."""
 
     def __init__(self, *, quiet: bool) -> None:
+        super().__init__(live=not quiet)
         self._quiet = quiet
-        self._live = output.LiveLine() if sys.stderr.isatty() and not quiet else None
         self._shown = 0.0
         self._said = 0
         self._last = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.end()
-
-    def note(self, text: str) -> None:
-        """Say one thing, once."""
-        (output if self._live is None else self._live).note(text)
 
     @property
     def see(self) -> Callable[[Recorded], None] | None:

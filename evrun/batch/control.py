@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 import anyio
 
+from eventlog.errors import AppendError
+
+from ..errors import EvrunError, leaf
+
 
 class Ending(NamedTuple):
     """Why a run ends early: its state ("interrupted", "paused", "failed"), exit code, and one line."""
@@ -38,6 +42,17 @@ class Control:
         """It could not go on: that counts more than how it was told to end."""
         self.ending = Ending("failed", exit_code, reason)
         self._event.set()
+
+    def fail_by(self, error: BaseException) -> None:
+        """An error that evrun knows ends the run; anything else is a fault of evrun, to be seen whole."""
+        known = leaf(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(known, AppendError):
+            self.fail(1, f"the log cannot be written: {known}")
+        elif isinstance(known, EvrunError):
+            hint = f"; {known.hint}" if known.hint else ""
+            self.fail(known.exit_code, f"{known}{hint}")
+        else:
+            raise error
 
     def reopen(self) -> Ending:
         """For what is still to be done after a stop: nothing is stopping any more. Gives why it was.

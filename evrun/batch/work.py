@@ -18,7 +18,7 @@ from ..effects.containers import Containers
 from ..effects.limiter import Limiter
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor, find_secrets
-from ..errors import EvrunError, leaf
+from ..errors import EvrunError
 from ..journal import Journal
 from ..loop import Caller
 from ..otel import live_tracing
@@ -149,21 +149,10 @@ class Work:
             if self.left(views.state):
                 await self._work(journal, writer, views, settings, toolbox, known=known)
         except (AppendError, EvrunError, BaseExceptionGroup) as error:
-            self._fail(error)
+            self._control.fail_by(error)
         await self._close(journal, views.state)
         await to_thread.run_sync(self._finish, views)
         return self._result(writer, views)
-
-    def _fail(self, error: BaseException) -> None:
-        """What evrun knows ends the run; anything else is a fault of evrun, to be seen whole."""
-        known = leaf(error) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(known, AppendError):
-            self._control.fail(1, f"the log cannot be written: {known}")
-        elif isinstance(known, EvrunError):
-            hint = f"; {known.hint}" if known.hint else ""
-            self._control.fail(known.exit_code, f"{known}{hint}")
-        else:
-            raise error
 
     async def _record(self, journal: Journal, beginning: Beginning) -> None:
         await journal.record(*beginning.first)
@@ -241,7 +230,7 @@ class Work:
         try:
             await journal.record(*events, SessionClosed(journal.session, name, reason, active_ns))
         except (AppendError, EvrunError) as error:
-            self._fail(error)
+            self._control.fail_by(error)
 
     def _finish(self, views: Views) -> None:
         try:

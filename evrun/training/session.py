@@ -149,7 +149,7 @@ class Session:
         except (AppendError, EvrunError, BaseExceptionGroup) as error:
             if not journal.has_written:
                 raise
-            self._fail(error)
+            self._control.fail_by(error)
         await self._close(journal, views)
         return self._result(writer, views.state)
 
@@ -227,17 +227,6 @@ class Session:
         if ending is not None:
             raise Stopped(f"{ending.reason} before anything was changed", ending.exit_code)
 
-    def _fail(self, error: BaseException) -> None:
-        """What evrun knows ends the run; anything else is a fault of evrun, to be seen whole."""
-        known = leaf(error) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(known, AppendError):
-            self._control.fail(1, f"the log cannot be written: {known}")
-        elif isinstance(known, EvrunError):
-            hint = f"; {known.hint}" if known.hint else ""
-            self._control.fail(known.exit_code, f"{known}{hint}")
-        else:
-            raise error
-
     async def _close(self, journal: Journal, views: TrainingViews) -> None:
         """Write the session's end, if the log takes it, and the views."""
         ending, state = self._control.ending, views.state
@@ -251,7 +240,7 @@ class Session:
         try:
             await journal.record(*events, SessionClosed(journal.session, name, reason, active_ns))
         except (AppendError, EvrunError) as error:
-            self._fail(error)
+            self._control.fail_by(error)
         try:
             await to_thread.run_sync(views.finish)
         except OSError as error:
