@@ -53,9 +53,8 @@ class Finisher:
         said = await self._last_word()
         if said is None and self._m.control.stopping:
             return False
-        start = start_of(self._state)
-        text, wanted = (None, None) if said is None else self._read(said, start)
-        choice = choose_final(self._state, start, self._m.prepared.tasks.val, wanted)
+        text, wanted = (None, None) if said is None else self._read(said)
+        choice = choose_final(self._state, self._state.start, self._m.prepared.tasks.val, wanted)
         card = FinalChoice(choice.step, choice.how, choice.score, text, stop_reason)
         await self._record(choice.commit, card)
         show_final(self._m)
@@ -76,14 +75,14 @@ class Finisher:
         assert isinstance(event, EvolverReturned)
         return event
 
-    def _read(self, said: EvolverReturned, start: str) -> tuple[str | None, int | None]:
+    def _read(self, said: EvolverReturned) -> tuple[str | None, int | None]:
         """Its text, and the step that it wants; what it says after a failure does not count."""
         if said.status != "done" and not said.summary:
             return None, None
         extra: Any = None if said.extra is None else loads_lenient(said.extra)
         wanted = extra.get("step") if isinstance(extra, Mapping) else None
         if isinstance(extra, Mapping) and "adapter" in extra and said.adapter is not None:
-            wanted = step_with(self._state, start, said.adapter)
+            wanted = step_with(self._state, self._state.start, said.adapter)
             if wanted is None:
                 self._m.note("finalize chose an adapter that no step has, so it is not used")
         return said.summary or None, wanted if isinstance(wanted, int) and not isinstance(
@@ -103,11 +102,6 @@ class Finisher:
             card.step, chosen, card.how, card.score, card.finalize, card.stop_reason, commit, f"{run}/final"
         )
         await self._m.journal.record(*self._m.blobs.missing(files), event)
-
-
-def start_of(state: TrainingState) -> str:
-    """The commit that the run began at."""
-    return state.steps[0].parent if state.steps else state.head
 
 
 def files_of(commit: str, state: TrainingState, blobs: Blobs) -> list[FileEntry]:

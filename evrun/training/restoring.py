@@ -24,8 +24,7 @@ def show_final(means: Means) -> None:
     """The branch and the tag of the final adapter."""
     final = means.state.final
     assert final is not None
-    means.tree.set_ref(f"{HEADS}{means.prepared.config.trainer.run_name}", final.commit.sha)
-    means.tree.set_ref(f"{TAGS}{final.tag}", final.commit.sha)
+    move(means.tree, means.prepared.config.trainer.run_name, final.commit.sha, ["final"])
 
 
 def move(tree: Tree, run: str, commit: str, tags: list[str]) -> None:
