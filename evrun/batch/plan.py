@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from eventlog.events import PlannedRow, PromptsPlanned
+from eventlog.events import Event, PlannedRow, PromptsPlanned
 from projections import batch_request, prompt_text, unit_name
 
 from ..errors import RunFailed
@@ -21,6 +21,9 @@ from .dataset import BadLine, Row
 PLAIN = "{prompt}"
 CHUNK_ROWS = 256
 CHUNK_BYTES = 256 * 1024
+COMMIT_CHUNKS = 16
+COMMIT_BYTES = 1024 * 1024
+"""A commit takes as many chunks as fit, so that a plan does not wait for a sync at each."""
 
 
 class Identity(NamedTuple):
@@ -174,6 +177,25 @@ def plan(
         rows.append(planned)
         size += len(planned.row)
     yield PromptsPlanned(rows, complete=True)
+
+
+def commits_of(planning: Iterable[Event]) -> Iterator[list[Event]]:
+    """The events of a planning, as many together as shall be one commit.
+
+    One commit is to be durable before the next is handed over: so a plan that ends early, on a full disk too,
+    has no hole, and goes on where it was.
+    """
+    events: list[Event] = []
+    size = 0
+    for event in planning:
+        more = sum(len(row.row) for row in event.rows) if isinstance(event, PromptsPlanned) else 0
+        if events and (len(events) >= COMMIT_CHUNKS or size + more > COMMIT_BYTES):
+            yield events
+            events, size = [], 0
+        events.append(event)
+        size += more
+    if events:
+        yield events
 
 
 def _planned_rows(

@@ -30,6 +30,7 @@ from .function_judge import open_judging
 from .headers import secret_variables
 from .opening import units_to_retry
 from .options import Options
+from .plan import commits_of
 from .runner import BatchRunner
 from .sending import Services
 from .settings import Settings, in_words
@@ -156,10 +157,10 @@ class Work:
 
     async def _record(self, journal: Journal, beginning: Beginning) -> None:
         await journal.record(*beginning.first)
-        for event in beginning.further:
+        for events in commits_of(beginning.further):
             if self._control.stopping:
                 return
-            await journal.record(event)
+            await journal.record(*events)
 
     async def _work(
         self,

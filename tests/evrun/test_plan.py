@@ -4,13 +4,16 @@ import json
 
 import pytest
 
-from eventlog.events import RowsSkipped
+from eventlog.events import PromptsPlanned, RowsSkipped
 from evrun.batch.dataset import BadLine
 from evrun.batch.opening import first_plan, scan_dataset
 from evrun.batch.plan import (
     CHUNK_BYTES,
     CHUNK_ROWS,
+    COMMIT_BYTES,
+    COMMIT_CHUNKS,
     Numbering,
+    commits_of,
     content_id,
     plan,
     scan,
@@ -105,6 +108,20 @@ def test_a_plan_is_written_in_bounded_chunks():
     large = lines_of(prompts("a", "x" * CHUNK_BYTES, "b", "c"))
     events = list(plan(large, scan(large, None), None, Numbering(0, 1, 0, 10), 1))
     assert [len(event.rows) for event in events] == [1, 1, 2]
+
+
+def test_a_commit_takes_many_chunks_and_no_more_than_a_bound():
+    """By chunks and by bytes; no event is left out or moved, and a large row is a commit of its own."""
+    events = [PromptsPlanned([], complete=False) for _ in range(2 * COMMIT_CHUNKS + 1)]
+    assert [len(commit) for commit in commits_of(events)] == [COMMIT_CHUNKS, COMMIT_CHUNKS, 1]
+    large = lines_of(prompts("a", "x" * COMMIT_BYTES, *("y" * (CHUNK_BYTES // 2) for _ in range(12)), "z"))
+    events = list(plan(large, scan(large, None), None, Numbering(0, 1, 0, 10), 1))
+    commits = list(commits_of(events))
+    assert [event for commit in commits for event in commit] == events
+    sizes = [sum(len(row.row) for event in commit for row in event.rows) for commit in commits]
+    assert all(size <= COMMIT_BYTES or len(commits[n]) == 1 for n, size in enumerate(sizes))
+    assert len(commits) < len(events)
+    assert list(commits_of([])) == []
 
 
 def test_max_samples_takes_the_first_usable_rows():
