@@ -5,14 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 import anyio
 
 from eventlog.errors import NotWritten
-from eventlog.events import PromptFailed, PromptStarted
+from eventlog.events import PromptStarted
 from eventlog.storage import Ticket
 from projections import RowSource, Views
 
 from ..effects.clock import monotonic
-from .agent_setting import OwnAgent
-from .attempt import AttemptRunner
-from .brief import Brief
+from ..executors import Executor, Lost, Session
 from .briefs import Briefs
 from .decide import reason_to_supersede, superseded
 from .sending import Services
@@ -32,9 +30,9 @@ class BatchRunner:
         settings: Settings,
         views: Views,
         rows: RowSource,
-        agent: OwnAgent | None = None,
+        executor: Executor,
     ) -> None:
-        self._agent = agent
+        self._executor = executor
         self._s = services
         self._settings = settings
         self._briefs = Briefs(settings)
@@ -90,37 +88,32 @@ class BatchRunner:
             await behind
 
     async def _work_on(self, unit: str) -> Ticket | None:
+        """Work on a unit until its boundary; where whoever works on it is lost, once more."""
+        while True:
+            session = await self._session(unit)
+            try:
+                return await self._executor.work_on(session)
+            except Lost:
+                if self._s.control.stopping:
+                    return None
+
+    async def _session(self, unit: str) -> Session:
+        """The session that comes next: the attempt that was left open goes on where it can."""
         row = self._rows.row_of(self._batch.units[unit])
         attempt = self._batch.open.get(unit)
         if attempt is not None:
-            there = self._s.tools.directory(unit, attempt.attempt).is_dir()
+            there = self._executor.directory_there(unit, attempt.attempt)
             brief = self._briefs.brief(unit, row, attempt.toolsets, self._batch.toolsets)
             reason = reason_to_supersede(
                 attempt, brief, self._briefs.digest, self._s.tools.safe_to_repeat, directory_there=there
             )
             if reason is None:
-                return await self._attempt(unit, brief, attempt.attempt, None)
+                return Session(unit, brief, attempt.attempt, None)
             await self._s.journal.record(superseded(attempt, reason))
         toolsets = self._briefs.drawn(unit, row, self._batch.toolsets)
         brief = self._briefs.brief(unit, row, toolsets, self._batch.toolsets)
         number = self._batch.units[unit].attempt + 1
-        started = PromptStarted(unit, number, toolsets, self._briefs.digest)
-        return await self._attempt(unit, brief, number, started)
-
-    async def _attempt(
-        self, unit: str, brief: Brief, number: int, started: PromptStarted | None
-    ) -> Ticket | None:
-        """Work on an attempt; a row that wants a container must not run on the host instead."""
-        refusal = await self._s.tools.refusal(brief.row)
-        if refusal is None and self._agent is not None:
-            return await self._agent.work_on(self._s, unit, brief, number=number, started=started)
-        if refusal is None:
-            return await AttemptRunner(self._s, unit, brief, started).run()
-        failed = PromptFailed(
-            unit, number, refusal.error_class, refusal.message, None, retryable=refusal.retryable
-        )
-        await self._s.journal.record(*([] if started is None else [started]), failed)
-        return None
+        return Session(unit, brief, number, PromptStarted(unit, number, toolsets, self._briefs.digest))
 
     async def _keep_views(self, watch: Callable[[], None]) -> None:
         """Keep the files that people look at close to the log, at a bounded cost."""

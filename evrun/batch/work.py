@@ -172,6 +172,8 @@ class Work:
         *,
         known: bool,
     ) -> None:
+        from ..executors.local import LocalExecutor  # noqa: PLC0415 (it is built on this package)
+
         assert self._marker is not None
         secrets = find_secrets(self._environment, *secret_variables(settings))
         redactor = Redactor(secrets | toolbox.secrets)
@@ -199,7 +201,8 @@ class Work:
                 budget,
                 judge,
             )
-            runner = BatchRunner(services, settings, views, RowSource(writer.reader()), agent)
+            executor = LocalExecutor(services, agent)
+            runner = BatchRunner(services, settings, views, RowSource(writer.reader()), executor)
             again = units_to_retry(views.state.batch, self._options)
             try:
                 await runner.run(again, lambda: self._ui.progress(views.state))
