@@ -45,6 +45,9 @@ class LogPosition(Protocol):
 class Log(Protocol):
     """What is needed of a log to read it; `eventlog.storage.LogReader` is one."""
 
+    log_id: bytes
+    """Which log it is: drawn at random when it began."""
+
     @property
     def end(self) -> LogPosition:
         """What was durable when the log was looked at last."""

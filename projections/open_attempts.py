@@ -1,6 +1,7 @@
 """The attempts that have begun and not ended, and which call belongs to which of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Self
 
 from eventlog.events import (
     BudgetReleased,
@@ -26,6 +27,19 @@ class OpenAttempts:
         self._attempts: dict[str, Attempt] = {}
         # call id -> unit, from its reservation until it is answered or failed.
         self._calls: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, attempts: Iterable[Attempt], calls: dict[str, str]) -> Self:
+        """These attempts, oldest first, and these `calls`."""
+        made = cls()
+        made._attempts = {attempt.unit: attempt for attempt in attempts}
+        made._calls = calls
+        return made
+
+    @property
+    def calls(self) -> dict[str, str]:
+        """The calls that wait for an answer, each with its unit."""
+        return dict(self._calls)
 
     def __getitem__(self, unit: str) -> Attempt:
         return self._attempts[unit]

@@ -8,7 +8,7 @@ a view has all of them. One whose values are of several kinds, or that shows wha
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -74,6 +74,39 @@ class OwnFields:
             name: kind if _shows(self._head.get(name), kind) else MIXED for name, kind in self._kinds.items()
         }
         return {**forms, OTHERS: MIXED} if self._others else forms
+
+    def record(self) -> list[Any]:
+        """All of it, of nothing but numbers, bytes and lists."""
+        return [self._rows, _pairs(self._kinds), _pairs(self._head), self._others]
+
+    @classmethod
+    def of_record(cls, record: list[Any]) -> Self:
+        """What a `record` was made of."""
+        made = cls()
+        made._rows, kinds, head, made._others = record
+        made._kinds, made._head = _kinds(kinds), _kinds(head)
+        return made
+
+
+def _packed(kind: Kind) -> Any:
+    """A kind without texts that have no UTF-8, and without tuples."""
+    if isinstance(kind, str):
+        return kind.encode(errors="surrogatepass")
+    return None if kind is None else [_packed(part) for part in kind]
+
+
+def _unpacked(packed: Any) -> Any:
+    if isinstance(packed, bytes):
+        return packed.decode(errors="surrogatepass")
+    return None if packed is None else tuple(_unpacked(part) for part in packed)
+
+
+def _pairs(kinds: dict[str, Kind]) -> list[Any]:
+    return [[_packed(name), _packed(kind)] for name, kind in kinds.items()]
+
+
+def _kinds(pairs: list[Any]) -> dict[str, Kind]:
+    return {_unpacked(name): _unpacked(kind) for name, kind in pairs}
 
 
 def row_object(row: bytes) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class Ledger:
         call = Call(
             event.call, event.unit, event.attempt, event.role, event.model, record.session, record.time_ns,
             event.request, event.bound_nano_usd, event.bound_input_tokens + (event.bound_output_tokens or 0),
-            self._groups(record.session, event.model, event.role), event.bound_output_tokens,
+            self.groups(record.session, event.model, event.role), event.bound_output_tokens,
         )  # fmt: skip
         if call.name in self.reserved or call.name in self.in_doubt:
             self.unreserved += 1
@@ -174,7 +174,8 @@ class Ledger:
         if self.caps:
             self._check_caps(record, call)
 
-    def _groups(self, session: int, model: str, role: str) -> Groups:
+    def groups(self, session: int, model: str, role: str) -> Groups:
+        """The sums that a call of this session, model and role counts in."""
         return (
             self.total,
             _group(self.by_session, session),
@@ -259,7 +260,7 @@ class Ledger:
                 sums.undoubt(call)
             return call
         self.unreserved += 1
-        groups = self._groups(record.session, "", "")
+        groups = self.groups(record.session, "", "")
         for sums in groups:
             sums.calls += 1
         return Call(name, "", 0, "", "", record.session, record.time_ns, b"", None, 0, groups)
