@@ -42,6 +42,7 @@ from .purses import training_parts
 from .rollouts import RolloutRunner
 from .services import Roles, Shared, open_roles
 from .trials import TrialRunner
+from .working import AgentHands
 
 
 class Opened(NamedTuple):
@@ -121,10 +122,13 @@ class _Parts(NamedTuple):
 def _means(prepared: Prepared, opened: Opened, parts: _Parts, note: Callable[[str], None]) -> Means:
     shared, roles, learner, tree, blobs, places = parts
     config, state = prepared.config, opened.views.state.training
+    hands = AgentHands(
+        roles.agent, _settings(prepared.bindings.agent, config), prepared.agent, params=config.agent.params,
+        control=shared.control, redactor=shared.redactor, directory=places.attempt, marker=opened.marker,
+    )  # fmt: skip
     rollouts = RolloutRunner(
-        roles.agent, _settings(prepared.bindings.agent, config), prepared.agent, prepared.judge,
-        config=config, blobs=blobs, journal=shared.journal, control=shared.control, budget=shared.budget,
-        redactor=shared.redactor, directory=places.attempt, marker=opened.marker, ids=shared.ids,
+        hands, prepared.judge, config=config, blobs=blobs, journal=shared.journal, control=shared.control,
+        budget=shared.budget, redactor=shared.redactor, ids=shared.ids,
         judge_model=_judge_model(prepared.bindings.judge, roles),
     )  # fmt: skip
     trial_runner = TrialRunner(

@@ -14,8 +14,8 @@ from .committing import INVALID
 from .finishing import files_of
 from .jobs import run_jobs
 from .means import Means
-from .rollouts import Job
 from .template import adapter_files
+from .working import Job
 
 NONE, ROOT, FINAL = "none", "root", "final"
 

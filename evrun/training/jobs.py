@@ -8,7 +8,8 @@ from eventlog.events import Event, RolloutJudged
 
 from ..batch.control import Control
 from .config import TrainingConfig
-from .rollouts import Conclude, Job, RolloutRunner
+from .rollouts import Conclude, RolloutRunner
+from .working import Job
 
 
 async def run_jobs(

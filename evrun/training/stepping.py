@@ -15,7 +15,8 @@ from .jobs import judged_in_step, run_jobs
 from .means import Means
 from .planning import Chunk, checkpoint_tags, ends_epoch, next_chunk
 from .restoring import show_step
-from .rollouts import Job, rollout_ended
+from .rollouts import rollout_ended
+from .working import Job
 
 
 class Stepper:

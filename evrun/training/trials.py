@@ -16,7 +16,8 @@ from .jobs import judged_in_step, run_jobs
 from .learner_tools import RunEnding
 from .opening import Prepared
 from .places import Places
-from .rollouts import Job, RolloutRunner, rollout_ended
+from .rollouts import RolloutRunner, rollout_ended
+from .working import Job
 
 
 class TrialRunner:

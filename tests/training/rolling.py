@@ -48,7 +48,8 @@ from evrun.training.config import (
 )
 from evrun.training.judge_llm import JudgeModel
 from evrun.training.judges import load_judge
-from evrun.training.rollouts import Job, RolloutRunner
+from evrun.training.rollouts import RolloutRunner
+from evrun.training.working import AgentHands, Job
 from projections import RunState, recorded, rollout_unit
 from tests import warm
 from tests.runs import ROOT, environment
@@ -164,11 +165,13 @@ class Stand:
                     if services is None
                     else JudgeModel(services, self.settings, prices_of(self.settings))
                 )
+                hands = AgentHands(
+                    services, self.settings, agent, params=self.config.agent.params, control=self.control,
+                    redactor=self.redactor, directory=self.place, marker=f"marker-{journal.session}",
+                )  # fmt: skip
                 yield RolloutRunner(
-                    services, self.settings, agent, judge, config=self.config, blobs=blobs, journal=journal,
-                    control=self.control, budget=budget, redactor=self.redactor,
-                    directory=self.place,
-                    marker=f"marker-{journal.session}", ids=ids, judge_model=model,
+                    hands, judge, config=self.config, blobs=blobs, journal=journal, control=self.control,
+                    budget=budget, redactor=self.redactor, ids=ids, judge_model=model,
                 )  # fmt: skip
 
     @asynccontextmanager
