@@ -55,6 +55,7 @@ from .open_attempts import OpenAttempts
 from .outcomes import by_prompt, settled_by_outcome
 from .overview import Summary, overview, summary_of, summary_of_views, unreadable
 from .own_fold import Fold, FoldFailed, fold_events, project, render_fold
+from .packed_index import PackedIndex
 from .reasons import REMEDIES
 from .render_card import FinalChoice, render_card
 from .render_evaluation import evaluation_report
@@ -126,6 +127,7 @@ __all__ = [
     "Message",
     "OpenAttempts",
     "OpenStep",
+    "PackedIndex",
     "Request",
     "Rollout",
     "RolloutSummary",
