@@ -27,6 +27,8 @@ Options
 ``--reasoning-field``       its place: ``reasoning`` (default), ``reasoning_content``, ``thinking``,
                             ``reasoning_details``, ``tags`` (think tags in the text)
 ``--account-file``          one JSON line per request, appended by one write before the answer leaves
+``--counts-only``           the account keeps sums and seventeen bytes a request (``GET /_records``), for runs
+                            of a million; no rule may ask for ``seen``
 ``--honour-idempotency``    a repeated Idempotency-Key gets the first answer again and is not billed again
 ``--keep-bodies``           ``GET /_bodies`` gives path, headers and body of each request
 ``--no-bill-aborted``       a client that leaves before its answer is not billed (default: it is)

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from .account import Account
+from .counting import CountingAccount
 from .rules import Script
 from .server import Endpoint, Options
 
@@ -21,6 +22,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--stay", action="store_true")
     parser.add_argument("--rules")
     parser.add_argument("--account-file", type=Path)
+    parser.add_argument("--counts-only", action="store_true")
     parser.add_argument("--latency-ms", type=float, default=0)
     parser.add_argument("--latency-spread-ms", type=float, default=0)
     parser.add_argument("--api-key")
@@ -58,7 +60,8 @@ def endpoint_of(given: argparse.Namespace) -> Endpoint:
         bill_aborted=given.bill_aborted,
         keep_bodies=given.keep_bodies,
     )
-    return Endpoint(options, script_of(given.rules), Account(given.account_file))
+    account = (CountingAccount if given.counts_only else Account)(given.account_file)
+    return Endpoint(options, script_of(given.rules), account)
 
 
 async def serve(given: argparse.Namespace) -> None:

@@ -42,6 +42,12 @@ class RunningEndpoint:
         kept: list[dict[str, Any]] = self._ask("/_bodies")  # type: ignore[assignment]
         return kept
 
+    def records(self) -> bytes:
+        """What an endpoint with `counts_only` keeps of its requests; `counting.parse_records` reads it."""
+        with _no_proxy.open(self.root_url + "/_records", timeout=30) as response:
+            kept: bytes = response.read()
+            return kept
+
     def set_rules(self, rules: list[dict[str, Any]]) -> None:
         """Replace the script, with fresh counts."""
         self._ask("/_rules", json.dumps(rules).encode())

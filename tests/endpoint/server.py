@@ -10,12 +10,14 @@ import msgspec
 from .account import Account, entry_of
 from .answers import Answered, Request, answer, read_request
 from .anthropic import error_of, message_of
+from .counting import CountingAccount
 from .responses import as_chat, embeddings_of, response_of
 from .rules import Script
 from .streams import message_stream_of, stream_of
 from .wire import Connection, Head, response_bytes
 
 JSON_TYPE = {"content-type": "application/json"}
+RECORDS_TYPE = {"content-type": "application/octet-stream"}
 HTML_PAGE = b"<!DOCTYPE html><html><head><title>Gateway</title></head><body><h1>Try later</h1></body></html>"
 NEVER = 1 << 40
 
@@ -113,6 +115,8 @@ class Endpoint:
                 return response_bytes(200, JSON_TYPE, self.account.as_json())
             case "GET", "/_totals":
                 return response_bytes(200, JSON_TYPE, msgspec.json.encode(self.account.totals()))
+            case "GET", "/_records" if isinstance(self.account, CountingAccount):
+                return response_bytes(200, RECORDS_TYPE, bytes(self.account.records))
             case "GET", "/_bodies":
                 return response_bytes(200, JSON_TYPE, msgspec.json.encode(self.bodies))
             case "POST", "/_rules":

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from .client import ROOT, running_endpoint
+from .counting import parse_records, short_key
 from .rules import Rule
 
 
@@ -167,3 +168,21 @@ def test_it_ends_when_its_stdin_closes():
     process.stdin.close()
     assert process.wait(20) == 0
     process.stdout.close()
+
+
+def test_an_account_of_counts_says_the_same_sums_in_seventeen_bytes_a_request():
+    """Refused and answered ones; the records hold key, tokens and bill in the order of the requests."""
+    rules = [{"match": {"prompt": "no"}, "then": {"status": 400}}]
+    found = []
+    for counts_only in (False, True):
+        with running_endpoint(rules=rules, counts_only=counts_only) as endpoint:
+            for number, prompt in enumerate(("one", "no", "two words")):
+                ask(endpoint, prompt, headers={"Idempotency-Key": f"k{number}"})
+            found.append(endpoint.totals())
+            raw = endpoint.records() if counts_only else b""
+    assert found[0] == found[1]
+    assert len(raw) == 3 * 17
+    records = parse_records(raw)
+    assert [one.key for one in records] == [short_key(f"k{number}") for number in range(3)]
+    assert [one.billed for one in records] == [True, False, True]
+    assert [one.input_tokens for one in records] == [1, 1, 2]
