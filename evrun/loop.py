@@ -39,13 +39,14 @@ class Done(NamedTuple):
     """A call that was made: its verdict, and the commit that still has to become durable, if one has.
 
     `over_bound` says how the answer took more than was set aside for it; null where it did not. `usage` is
-    what an answer reports in full; null for all else.
+    what an answer reports in full; null for all else. `call` is its name.
     """
 
     verdict: Verdict
     behind: Ticket | None
     over_bound: str | None = None
     usage: Usage | None = None
+    call: str = ""
 
     @property
     def took(self) -> tuple[int | None, int | None]:
@@ -144,9 +145,9 @@ class Caller:
                 await self._journal.record(*outcome)
                 raise
             if last:
-                return Done(verdict, self._journal.record(*outcome, *last), over, usage)
+                return Done(verdict, self._journal.record(*outcome, *last), over, usage, told.call)
         await self._journal.record(*outcome)
-        return Done(verdict, None, over, usage)
+        return Done(verdict, None, over, usage, told.call)
 
     async def _reserve(self, reserved: BudgetReserved, first: tuple[Event, ...]) -> None:
         """Return once the reservation is durable. If that wait is cancelled, the call is released: unsent."""

@@ -14,7 +14,7 @@ from projections import Attempt, Exchange, Exchanges, Request, tell
 
 from ..batch.brief import Brief
 from ..batch.request import endpoint_host
-from ..batch.sending import Next, Sender, Services, Unsendable
+from ..batch.sending import Next, Prepared, Services, Unsendable
 from ..batch.tool_calls import OwnCall
 from ..bounds import request_bound
 from ..errors import EvrunError
@@ -74,7 +74,7 @@ class AgentCalls:
         self._tools = ToolMatcher(recorded)
         self._earlier: dict[str, Request] = {} if recorded is None else recorded.requests()
         self._made = 0
-        self._sender = Sender(services, unit, brief.settings, role)
+        self._sender = services.sender(unit, brief.settings, role)
         self.in_flight = 0
         self.refused = False
         self.stop: Stop | None = None
@@ -192,28 +192,30 @@ class AgentCalls:
         order = Order(self.unit, self.number, self._role, model, endpoint_host(self.brief.settings))
         sender = self._sender.another()
         while True:
-            permit = await sender.admit(body, bound, price)
-            self._sender.deadline = max(self._sender.deadline, sender.deadline)
-            if permit is None:
-                return self._refuse("the run is ending")
-            if isinstance(permit, Unsendable):
-                self._end(Stop(permit.message, unsendable=permit))
-                return self._refuse(permit.message)
-            call = self._s.caller.new_call()
-            told = tell(request, self._earlier)
-            self._earlier[call] = request
-            first = (*self.take_started(), ModelAsked(call, self.unit, self.number, asked.path, *told))
-            done = await sender.send(
-                order, body, bound, permit, first=first, conclude=_nothing,
-                told=Told(call, digest, _path(asked.path), price),
+            done = await sender.ask(
+                order, body, bound, price,
+                prepare=lambda: self._prepared(asked, digest, request, price), conclude=_nothing,
             )  # fmt: skip
+            if done is None:
+                return self._refuse("the run is ending")
+            if isinstance(done, Unsendable):
+                self._end(Stop(done.message, unsendable=done))
+                return self._refuse(done.message)
             if done.verdict.kind == "answer":
-                exchange = self._of(call)
+                exchange = self._of(done.call)
                 assert exchange is not None, "an answer is folded before it is given on"
                 return self._reply(exchange)
             following = await sender.again(done.verdict)
             if following is not Next.GO_ON:
                 return self._refuse(done.verdict.message) if following is Next.STOP else _error(done.verdict)
+
+    def _prepared(self, asked: Asked, digest: bytes, request: Request, price: Price | None) -> Prepared:
+        """What goes with a request into the log: its call's name, and what it asks."""
+        call = self._s.caller.new_call()
+        told = tell(request, self._earlier)
+        self._earlier[call] = request
+        first = (*self.take_started(), ModelAsked(call, self.unit, self.number, asked.path, *told))
+        return Prepared(first, Told(call, digest, _path(asked.path), price))
 
     def _capped(self, asked: Asked) -> bytes:
         """What is sent: what was asked, with the run's output cap where the program names none."""

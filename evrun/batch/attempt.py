@@ -22,7 +22,7 @@ from .decide import (
 )
 from .function_judge import JudgeFailed
 from .request import endpoint_host
-from .sending import Next, Sender, Services, Unsendable
+from .sending import Next, Prepared, Services, Unsendable
 
 
 class AttemptRunner:
@@ -36,7 +36,7 @@ class AttemptRunner:
         self._unit = unit
         self._brief = brief
         self._started = started
-        self._sender = Sender(services, unit, brief.settings)
+        self._sender = services.sender(unit, brief.settings)
         self._ended = False
         self._behind: Ticket | None = None
         self._role = "rollout"
@@ -89,19 +89,19 @@ class AttemptRunner:
         order = Order(self._unit, attempt.attempt, role, settings.model, endpoint_host(settings))
         # What the body says, and nothing else: --extra-body may have taken the output cap out again.
         bound = request_bound(body, price)
-        permit = await self._sender.admit(body, bound, price)
-        if permit is None:
-            return False
-        if isinstance(permit, Unsendable):
-            await self._end(
-                failed(attempt, permit.error_class, permit.message, None, retryable=permit.retryable)
-            )
-            return False
-        # No await before the reservation is queued.
-        first = self._take_started()
-        done = await self._sender.send(
-            order, body, bound, permit, first=first, conclude=partial(self._conclude, attempt)
+        done = await self._sender.ask(
+            order,
+            body,
+            bound,
+            price,
+            prepare=lambda: Prepared(self._take_started()),
+            conclude=partial(self._conclude, attempt),
         )
+        if done is None:
+            return False
+        if isinstance(done, Unsendable):
+            await self._end(failed(attempt, done.error_class, done.message, None, retryable=done.retryable))
+            return False
         self._behind = done.behind
         following = await self._sender.again(done.verdict)
         if following is Next.FAIL:

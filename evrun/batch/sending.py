@@ -1,6 +1,6 @@
 """Sending the requests of one attempt: admitted one by one, and what a refusal means for the next try."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -42,6 +42,17 @@ class Services(NamedTuple):
     budget: Budget
     judge: Judging | None = None
 
+    def sender(self, unit: str, settings: Settings, role: str = "rollout") -> "Sender":
+        """Who sends the requests of one attempt."""
+        return Sender(self, unit, settings, role)
+
+
+class Prepared(NamedTuple):
+    """What goes with a request: events for the commit of its reservation, and what is different about it."""
+
+    first: tuple[Event, ...]
+    told: Told | None = None
+
 
 class Unsendable(NamedTuple):
     """Why a request is not sent, as the end of its prompt."""
@@ -66,7 +77,8 @@ class Sender:
     """Sends the requests of one attempt. `deadline` moves on while the run is held back.
 
     One request at a time counts its tries with `again`; whoever sends several at once makes a sender for
-    each of them by `another`. `role` is what its calls are for.
+    each of them by `another`: where one of these is held back, the first one's deadline moves on too. `role`
+    is what its calls are for.
     """
 
     def __init__(self, services: Services, unit: str, settings: Settings, role: str = "rollout") -> None:
@@ -75,6 +87,7 @@ class Sender:
         self._settings = settings
         self._role = role
         self._tries = 0
+        self._beside: Sender | None = None
         self.deadline = monotonic() + settings.prompt_timeout
 
     @property
@@ -84,15 +97,44 @@ class Sender:
 
     def another(self) -> "Sender":
         """A sender for a request beside others: the same deadline, tries of its own."""
-        sender = Sender(self._s, self._unit, self._settings, self._role)
+        sender = self._s.sender(self._unit, self._settings, self._role)
         sender.deadline = self.deadline
+        sender._beside = self  # noqa: SLF001 (one of its own kind)
         return sender
 
-    async def admit(self, body: bytes, bound: Bound, price: Price | None) -> Permit | Unsendable | None:
+    def held_back(self, seconds: float) -> None:
+        """So long the run was held back: that does not count against the prompt's time."""
+        self.deadline += seconds
+        if self._beside is not None:
+            self._beside.deadline = max(self._beside.deadline, self.deadline)
+
+    async def ask(
+        self,
+        order: Order,
+        body: bytes,
+        bound: Bound,
+        price: Price | None,
+        *,
+        prepare: Callable[[], Prepared],
+        conclude: Conclude,
+    ) -> Done | Unsendable | None:
+        """Wait until a request may be sent, send it once, record what came of it; null: the run is ending.
+
+        `prepare` is asked when it is certain that the request will be recorded, or, where another process
+        records it, that it will be unless nothing more of this attempt is sent. Else as `Caller.complete`.
+        """
+        permit = await self.admit(body, bound, price)
+        if permit is None or isinstance(permit, Unsendable):
+            return permit
+        # No await before the reservation is queued.
+        first, told = prepare()
+        return await self.send(order, body, bound, permit, first=first, conclude=conclude, told=told)
+
+    async def admit(self, body: Sized, bound: Bound, price: Price | None) -> Permit | Unsendable | None:
         """Wait until a request may be sent; null: it is not to be, because the run is ending.
 
         Whoever gets a permit must queue the reservation without any await in between: what was found free
-        must still be.
+        must still be. Of `body` only its size counts.
         """
         while True:
             tokens = self._s.limiter.asked(body, bound.output_tokens)
@@ -156,7 +198,7 @@ class Sender:
         short = await self._s.budget.room(
             self._unit, bound, control.stopped, lambda: control.stopping, role=self._role
         )
-        self.deadline += monotonic() - before
+        self.held_back(monotonic() - before)
         if short is None:
             return None
         if short.cap == "prompt_usd":
@@ -169,7 +211,7 @@ class Sender:
         """Wait while the run is paused or sends too much; that does not count against the prompt's time."""
         before, control = monotonic(), self._s.control
         await self._s.limiter.pass_gate(control.sleep, lambda: control.stopping, tokens)
-        self.deadline += monotonic() - before
+        self.held_back(monotonic() - before)
 
     def _pause_for(self, reason: str) -> None:
         self._s.control.stop(Ending("paused", 4, reason))

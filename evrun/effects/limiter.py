@@ -1,6 +1,6 @@
 """One gate for the whole run: while a provider asks to wait, nobody sends; and so many a minute, no more."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 
 import anyio
 
@@ -72,7 +72,7 @@ class Limiter:
             return FREE
         return self._rates.take(tokens) if self._rates.wait_s(tokens) <= 0 else None
 
-    def asked(self, body: bytes, output_tokens: int | None) -> int:
+    def asked(self, body: Sized, output_tokens: int | None) -> int:
         """The tokens that a request counts as until it is known what it took.
 
         Of its text a third of the bytes, which most texts do not reach: a bound would let one go at a time.
