@@ -48,7 +48,7 @@ from eventlog.events import (  # noqa: E402
     encode_event,
 )
 from eventlog.storage import LogWriter, Ticket  # noqa: E402
-from evrun.batch.plan import content_id  # noqa: E402
+from evrun.batch.identities import content_id  # noqa: E402
 from evrun.batch.request import endpoint_host, request_body  # noqa: E402
 from evrun.batch.settings import Settings, settings_digest, settings_record  # noqa: E402
 from evrun.effects.clock import now_ns, random_bytes  # noqa: E402

@@ -254,6 +254,7 @@ def prompt_parts(ledger: Ledger, batch: BatchState) -> Parts:
 
     What a prompt has reserved itself is settled before it asks again.
     """
+    doubts = _Doubts(ledger)
 
     def parts(unit: str, _role: str) -> Iterable[Part]:
         limit = ledger.caps.get("prompt_usd")
@@ -261,8 +262,32 @@ def prompt_parts(ledger: Ledger, batch: BatchState) -> Parts:
             return
         known = batch.units.get(unit)
         spent = 0 if known is None else known.all_nano_usd
-        doubts = (call for call in ledger.in_doubt.values() if call.unit == unit)
-        left = limit - spent - sum(call.bound_nano_usd or 0 for call in doubts)
-        yield Part("prompt_usd", left, lambda _: False, lasting=True)
+        yield Part("prompt_usd", limit - spent - doubts.of(unit), lambda _: False, lasting=True)
 
     return parts
+
+
+class _Doubts:
+    """What is in doubt of each unit, without a look at all doubts for each call."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._calls = ledger.in_doubt
+        self._by_unit: dict[str, set[str]] = {}
+        self._newest: str | None = None
+
+    def of(self, unit: str) -> int:
+        """The bounds of a unit's calls in doubt, together."""
+        self._look_at_new_ones()
+        calls = (self._calls.get(name) for name in self._by_unit.get(unit, ()))
+        return sum(call.bound_nano_usd or 0 for call in calls if call is not None)
+
+    def _look_at_new_ones(self) -> None:
+        """The newest stand last; where the one that was newest is gone, all are looked at again."""
+        newest = next(reversed(self._calls), None)
+        if newest == self._newest:
+            return
+        for name in reversed(self._calls):
+            if name == self._newest:
+                break
+            self._by_unit.setdefault(self._calls[name].unit, set()).add(name)
+        self._newest = newest

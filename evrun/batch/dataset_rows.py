@@ -36,7 +36,9 @@ class RowReader:
     """Makes the rows of one reading of a dataset."""
 
     def __init__(self, terms: Terms) -> None:
-        self._terms = terms
+        self._template = terms.template
+        self._plain = terms.plain
+        self._needs_prompt = "prompt" in terms.fields
         self._batch_lines = BatchLines(terms)
 
     def of_text(self, number: int, text: bytes) -> Row | BadLine:
@@ -69,18 +71,19 @@ class RowReader:
     def _complaint(self, number: int, value: Any) -> str | None:
         if not isinstance(value, dict):
             return f"not an object: found {kind(value)}"
-        if is_batch_line(value):
+        asked_plainly = self._plain and type(value.get("prompt")) is str
+        if not asked_plainly and is_batch_line(value):
             return self._batch_lines.complaint(number, value)
-        if "prompt" in self._terms.fields:
+        if self._needs_prompt:
             missing = _no_prompt(value)
             if missing is not None:
                 return missing
-        return None if self._terms.plain and isinstance(value.get("prompt"), str) else self._unaskable(value)
+        return None if asked_plainly else self._unaskable(value)
 
     def _unaskable(self, value: dict[str, Any]) -> str | None:
         try:
-            row_messages(value, {"template": self._terms.template})
-            prompt_text(value, self._terms.template)
+            row_messages(value, {"template": self._template})
+            prompt_text(value, self._template)
         except ValueError as error:
             return str(error)
         return None
@@ -88,13 +91,13 @@ class RowReader:
 
 def _no_prompt(value: dict[str, Any]) -> str | None:
     """What is wrong with a row's prompt, or with what stands for it."""
+    prompt = value.get("prompt")
+    if type(prompt) is str:
+        return None if prompt.strip() else "blank prompt"
     turns = value.get("messages")
     turns = value.get("conversations") if turns is None else turns
-    prompt = value.get("prompt")
     if "prompt" in value and (prompt is not None or turns is None):
-        if not isinstance(prompt, str):
-            return f"prompt is not a string: found {kind(prompt)}"
-        return None if prompt.strip() else "blank prompt"
+        return f"prompt is not a string: found {kind(prompt)}"
     if turns is None:
         fields = ", ".join(sorted(value)).encode("utf-8", "replace")
         return f'no "prompt" (found the fields {shown(fields) if fields else "none"})'

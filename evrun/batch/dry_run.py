@@ -170,10 +170,9 @@ class _Thinker:
     def known(self, rows: RowSource) -> None:
         """Look at the units that are in the log."""
         batch = self._state.batch
-        again = set(opening.units_to_retry(batch, self._options))
-        for name, unit in batch.units.items():
-            if unit.outcome in {"open", "pending"} or name in again:
-                self._add(name, unit.index, rows.row_of(unit))
+        for name in opening.units_to_work_on(batch, self._options):
+            unit = batch.units[name]
+            self._add(name, unit.index, rows.row_of(unit))
 
     def plan(self, events: Iterable[Event]) -> None:
         """Look at rows that would be planned, one after the other."""

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +14,6 @@ from eventlog.events import (
     InputDigest,
     PromptsPlanned,
     PromptsWithdrawn,
-    RowsSkipped,
     RunStarted,
     SessionOpened,
     SettingsChanged,
@@ -30,9 +29,11 @@ from ..effects.clock import now_ns, random_bytes
 from ..errors import UsageFault
 from ..tools import Toolbox
 from ..versions import versions
+from .comparison import Comparison, compare
 from .dataset import read_dataset, refuse_bad_lines, terms_of
+from .identities import Identity
 from .options import Options
-from .plan import Comparison, Identity, Numbering, Scan, compare, plan, scan
+from .plan import Numbering, Place, Scan, plan, scan
 from .quality import Facts, rejudge, rules_of
 from .settings import Settings, changes_between, settings_from_record, settings_record
 from .templating import check_change_fits
@@ -122,11 +123,11 @@ def scan_dataset(path: Path, settings: Settings, *, skip_bad_rows: bool) -> Scan
         DatasetFault: bad lines, all of them listed (unless they may be skipped).
         UsageFault: no such file, or no usable row.
     """
-    found = scan(read_dataset(path, terms_of(settings)), settings.max_samples, settings.template)
+    lines = read_dataset(path, terms_of(settings))
+    found = scan(lines, settings.max_samples, settings.template, skip_bad_rows=skip_bad_rows)
     shown = "standard input" if settings.dataset == "-" else str(path)
-    if not skip_bad_rows:
-        refuse_bad_lines(found.bad, shown)
-    if not found.identities:
+    refuse_bad_lines(found.bad, shown)
+    if not len(found.identities):
         raise UsageFault(f"{shown}: no usable row", hint="give a dataset with a prompt in each row")
     return found
 
@@ -203,14 +204,13 @@ def orphaned(ledger: Ledger) -> list[SpendInDoubt]:
 def first_plan(path: Path, settings: Settings, scanned: Scan) -> Iterator[Event]:
     """The events that plan a new run."""
     numbering = Numbering(0, 1, 0, settings.batch_size)
-    lines = read_dataset(path, terms_of(settings))
-    return chain(skipped(scanned), plan(lines, scanned, None, numbering, settings.samples))
+    return plan(read_dataset(path, terms_of(settings)), scanned, None, numbering, settings.samples)
 
 
 def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparison:
     """A dataset against what was planned."""
     planned = ((name, unit.gone) for name, unit in batch.units.items())
-    return compare(scanned, planned, settings.samples)
+    return compare(scanned.identities, planned, settings.samples)
 
 
 def replanned(batch: BatchState, compared: Comparison) -> list[Event]:
@@ -218,11 +218,8 @@ def replanned(batch: BatchState, compared: Comparison) -> list[Event]:
 
     The plan counts as incomplete from here on until its last chunk is durable: so a crash in between is seen.
     """
-    gone: list[Event] = [
-        PromptsWithdrawn(compared.gone[start : start + WITHDRAWN_CHUNK])
-        for start in range(0, len(compared.gone), WITHDRAWN_CHUNK)
-    ]
-    begun = [PromptsPlanned([], complete=False)] if compared.new and batch.plan_complete else []
+    gone: list[Event] = [PromptsWithdrawn(list(names)) for names in _chunks(compared.gone)]
+    begun = [PromptsPlanned([], complete=False)] if len(compared.new) and batch.plan_complete else []
     return [*gone, *begun]
 
 
@@ -233,33 +230,38 @@ def further_plan(
 
     What is new of a row that was planned before stands where the row stands.
     """
-    if not compared.new and batch.plan_complete:
+    if not len(compared.new) and batch.plan_complete:
         return iter(())
+
+    def known(identity: Identity) -> Place | None:
+        # Of a row that is not new altogether the first sample was planned first.
+        unit = batch.units.get(unit_name(*identity, 1))
+        return None if unit is None else (unit.index, unit.batch)
+
     # Decided now, because the first commit will say that the plan is incomplete.
-    numbering = _numbering(batch, settings)._replace(known=_places(batch, compared))
+    numbering = _numbering(batch, settings)._replace(known=known)
     lines = read_dataset(path, terms_of(settings))
-    return chain(skipped(scanned), plan(lines, scanned, compared.new, numbering, settings.samples))
+    return plan(lines, scanned, compared.new, numbering, settings.samples)
 
 
-def skipped(scanned: Scan) -> list[Event]:
-    """The lines that `--skip-bad-rows` left out, on record."""
-    return [RowsSkipped([(line, found) for line, found in scanned.bad])] if scanned.bad else []
-
-
-def _places(batch: BatchState, compared: Comparison) -> dict[Identity, tuple[int, int]]:
-    """Index and batch of the rows that are not new altogether; their first samples were planned first."""
-    first = {identity: batch.units.get(unit_name(*identity, 1)) for identity in compared.new}
-    return {identity: (unit.index, unit.batch) for identity, unit in first.items() if unit is not None}
+def _chunks(names: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(names)
+    while chunk := list(islice(left, WITHDRAWN_CHUNK)):
+        yield chunk
 
 
 def _numbering(batch: BatchState, settings: Settings) -> Numbering:
-    index = max((unit.index for unit in batch.units.values()), default=-1) + 1
-    if batch.plan_complete or batch.batches == batch.complete_batches:
-        return Numbering(index, batch.batches + 1, 0, settings.batch_size)
+    whole = batch.plan_complete or batch.batches == batch.complete_batches
+    last, filled, highest = batch.batches, 0, -1
+    for unit in batch.units.values():
+        # New rows take ascending indices; what is planned of a row later has its index again.
+        if unit.index > highest:
+            filled += unit.batch == last
+            highest = unit.index
+    if whole:
+        return Numbering(highest + 1, last + 1, 0, settings.batch_size)
     # A planning that a crash cut short goes on where it was, in the batch that it was filling.
-    last = batch.batches
-    filled = len({unit.index for unit in batch.units.values() if unit.batch == last})
-    return Numbering(index, last, filled, settings.batch_size)
+    return Numbering(highest + 1, last, filled, settings.batch_size)
 
 
 def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterator[Event]:
@@ -281,8 +283,31 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
                 yield event
 
 
-def units_to_retry(batch: BatchState, options: Options) -> Iterable[str]:
+def units_to_retry(batch: BatchState, options: Options) -> Iterator[str]:
     """Finished units that this resume gives another attempt."""
-    outcomes = {"failed"} if options.retry_failed else set()
-    outcomes |= {"discarded"} if options.retry_discarded else set()
-    return [name for name, unit in batch.units.items() if unit.outcome in outcomes and not unit.gone]
+    return _with_outcomes(batch, _retried(options))
+
+
+def units_to_work_on(batch: BatchState, options: Options) -> Iterator[str]:
+    """What a session works on: units that an earlier one left open, then the others in planned order.
+
+    Others are the pending ones and those that get another attempt. They are found while the run goes on and
+    changes what is asked here; as the search comes to each unit once, no unit is given twice.
+    """
+    left_open = set(batch.open)
+    yield from list(batch.open)
+    for name in _with_outcomes(batch, {"pending", *_retried(options)}):
+        if name not in left_open:
+            yield name
+
+
+def _retried(options: Options) -> set[str]:
+    return ({"failed"} if options.retry_failed else set()) | (
+        {"discarded"} if options.retry_discarded else set()
+    )
+
+
+def _with_outcomes(batch: BatchState, outcomes: set[str]) -> Iterator[str]:
+    """The units in the plan that have one of these outcomes when the search comes to them."""
+    if any(batch.counts[outcome] for outcome in outcomes):
+        yield from (name for name, unit in batch.units.items() if unit.outcome in outcomes and not unit.gone)

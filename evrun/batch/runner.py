@@ -1,6 +1,6 @@
 """The batch runner: so many workers, one queue of units, one switch to end it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import anyio
 
@@ -40,30 +40,20 @@ class BatchRunner:
         self._rows = rows
         self._batch = services.journal.state.batch
 
-    async def run(self, again: Iterable[str], watch: Callable[[], None]) -> None:
-        """Run until nothing is left to do or the run is told to end, and calls in flight have ended.
+    async def run(self, units: Iterator[str], watch: Callable[[], None]) -> None:
+        """Work on `units` until there are no more or the run is told to end, and calls in flight have ended.
 
-        `again` names finished units that get another attempt. `watch` is called a few times a second, to
-        show progress. Errors come as an exception group; one of `eventlog.errors.AppendError` means that
-        the log cannot be written.
+        `units` is gone through while the run goes on, by all workers together. `watch` is called a few times
+        a second, to show progress. Errors come as an exception group; one of `eventlog.errors.AppendError`
+        means that the log cannot be written.
         """
-        names = self._names(list(again))
-        queue = iter(names)
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep_views, watch)
             async with anyio.create_task_group() as workers:
                 group.start_soon(self._end_in_time, workers.cancel_scope)
-                for _ in range(min(self._settings.concurrency, len(names))):
-                    workers.start_soon(self._worker, queue)
+                for _ in range(min(self._settings.concurrency, len(self._batch.units))):
+                    workers.start_soon(self._worker, units)
             group.cancel_scope.cancel()
-
-    def _names(self, again: list[str]) -> list[str]:
-        """Units to work on: those left open by an earlier session, those to try again, then the pending ones.
-
-        Names are taken at once, because the fold changes while the run goes on.
-        """
-        pending = [name for name, unit in self._batch.units.items() if unit.outcome == "pending"]
-        return [*self._batch.open, *again, *pending]
 
     async def _worker(self, queue: Iterator[str]) -> None:
         try:

@@ -20,11 +20,12 @@ from ..effects.signals import watch_signals
 from ..errors import Stopped, UsageFault, leaf
 from ..tools import Prepared, Toolbox
 from . import opening
+from .comparison import Comparison
 from .control import Control, Ending, Switch
 from .endpoint import check_caps_hold, check_endpoint, choose_model, price_of
 from .judge_setting import check_judge
 from .options import Options, check_run_name, resolve
-from .plan import Comparison, Scan
+from .plan import Scan
 from .quality import rules_of
 from .settings import Settings, settings_from_record
 from .tool_sources import prepare_tools, same_tools, toolsets_left_out
@@ -109,6 +110,7 @@ class _Session:
                 ]
                 self._say_left_out(settings, prepared, toolbox)
                 further = opening.first_plan(options.dataset, settings, scanned)
+                del scanned  # it goes when the plan is made, not when the run ends
                 return await self._work.run(writer, views, settings, Beginning(first, further), toolbox)
 
     async def resume(self) -> Result:
@@ -147,6 +149,7 @@ class _Session:
             self._say_compared(compared)
             first += opening.replanned(state.batch, compared)
             further = opening.further_plan(path, settings, state.batch, scanned, compared)
+            del scanned, compared  # they go when the plan is made, not when the run ends
         if rules_of(recorded) != rules_of(settings):
             first += opening.rejudged(writer.reader(), state.batch, settings)
         prepared = None

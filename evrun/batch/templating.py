@@ -1,6 +1,7 @@
 """Whether what is asked can be honoured: by what it says, and by the rows that a log holds."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from projections import BatchState, RowSource, is_batch_line, row_messages, template_fields
@@ -45,22 +46,24 @@ def check_change_fits(
             f"--template {settings.template!r} names other fields than before, and rows are known by these",
             hint=again,
         )
-    bad = [f"prompt_index {index}: {found}" for index, found in _unfit(terms, batch, rows)]
+    unfit = _unfit(terms, batch, rows)
+    bad = [f"prompt_index {index}: {found}" for index, found in islice(unfit, MOST_SAID)]
     if bad:
-        more = [f"and {len(bad) - MOST_SAID} more"] if len(bad) > MOST_SAID else []
-        listing = "\n".join(bad[:MOST_SAID] + more)
+        others = sum(1 for _ in unfit)
+        listing = "\n".join([*bad, *([f"and {others} more"] if others else [])])
         raise UsageFault(f"rows of this run do not fit what is asked now\n{listing}", hint=again)
 
 
 def _unfit(terms: Terms, batch: BatchState, rows: RowSource) -> Iterator[tuple[int, str]]:
     """The rows that may still be asked and cannot be, each once, with what is wrong."""
     lines = BatchLines(terms)
-    seen: set[tuple[int, int]] = set()
+    before: tuple[int, int] | None = None
     for unit in batch.units.values():
         place = (unit.planned, unit.position)
-        if unit.gone or unit.outcome not in _MAY_BE_ASKED or place in seen:
+        # Samples that were planned together stand together.
+        if unit.gone or unit.outcome not in _MAY_BE_ASKED or place == before:
             continue
-        seen.add(place)
+        before = place
         row = rows.row_of(unit)
         found = lines.complaint(unit.index, row) if is_batch_line(row) else _unaskable(row, terms)
         if found is not None:

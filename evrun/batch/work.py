@@ -28,7 +28,7 @@ from .control import Control
 from .endpoint import open_client, price_of
 from .function_judge import open_judging
 from .headers import secret_variables
-from .opening import units_to_retry
+from .opening import units_to_retry, units_to_work_on
 from .options import Options
 from .plan import commits_of
 from .runner import BatchRunner
@@ -101,8 +101,10 @@ class Work:
     def left(self, state: RunState) -> bool:
         """Whether there is anything to do."""
         counts = state.batch.counts
+        if self._control.stopping:
+            return False
         again = units_to_retry(state.batch, self._options)
-        return not self._control.stopping and bool(counts["open"] or counts["pending"] or again)
+        return bool(counts["open"] or counts["pending"]) or next(again, None) is not None
 
     def kill_tools(self) -> None:
         """End all processes that tools of this run have started, also those of earlier sessions."""
@@ -203,9 +205,9 @@ class Work:
             )
             executor = LocalExecutor(services, agent)
             runner = BatchRunner(services, settings, views, RowSource(writer.reader()), executor)
-            again = units_to_retry(views.state.batch, self._options)
+            units = units_to_work_on(views.state.batch, self._options)
             try:
-                await runner.run(again, lambda: self._ui.progress(views.state))
+                await runner.run(units, lambda: self._ui.progress(views.state))
             finally:
                 self._ui.progress(views.state)
                 with anyio.CancelScope(shield=True):

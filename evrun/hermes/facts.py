@@ -7,7 +7,8 @@ from eventlog.events import Counts, Event, PlannedRow, PromptsPlanned, Trajector
 from projections import imported_counts, imported_prompt, unit_name
 
 from ..batch.dataset import Row, read_dataset
-from ..batch.plan import CHUNK_BYTES, CHUNK_ROWS, Identifier
+from ..batch.identities import Identifier
+from ..batch.plan import CHUNK_BYTES, CHUNK_ROWS
 from ..errors import UsageFault
 from .layout import UNKNOWN, Layout, Spot
 from .matching import row_bytes

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..batch.plan import Identifier, Identity
+from ..batch.identities import Identifier, Identity
 from .matching import Dataset, DatasetRow, Match, match, read_rows
 from .reading import Found, Unread
 from .survey import CHECKPOINT, Survey

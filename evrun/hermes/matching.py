@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from projections import imported_prompt
 
 from ..batch.dataset import BadLine, Row, read_dataset
-from ..batch.plan import Identifier, Identity
+from ..batch.identities import Identifier, Identity
 from .reading import Found, Unread, text_digests
 
 _PLAIN = (".jsonl", ".ndjson", ".json")

@@ -4,8 +4,9 @@ import json
 
 from eventlog.events import Counts, PromptStarted, Recorded, RunStarted, TrajectoryCompleted
 from evrun.batch.dataset import Row
+from evrun.batch.identities import content_id
 from evrun.batch.opening import comparison, first_plan, further_plan, replanned, scan_dataset
-from evrun.batch.plan import Numbering, content_id, plan, scan
+from evrun.batch.plan import Numbering, plan, scan
 from evrun.batch.settings import Settings
 from projections import BatchState, unit_name
 

@@ -45,7 +45,7 @@ def test_any_texts_make_the_same_rows_and_identities_in_every_form(tmp_path_fact
     assert values[0] == values[1] == values[2]
     assert len(values[0]) == len(rows)
     one, other, third = (scan(lines, None, template) for lines in found)
-    assert one.identities == other.identities == third.identities
+    assert list(one.identities) == list(other.identities) == list(third.identities)
 
 
 @given(tables)
@@ -55,7 +55,7 @@ def test_what_is_planned_of_a_table_is_its_rows_as_json(tmp_path_factory, rows):
     for path in written(tmp_path_factory.getbasetemp(), rows):
         lines = list(read_dataset(path))
         events = plan(lines, scan(lines, None), None, Numbering(0, 1, 0, 10), 1)
-        planned = [json.loads(row.row) for event in events for row in event.rows]
+        planned = [json.loads(row.row) for event in events for row in getattr(event, "rows", [])]
         assert planned == [row for row in rows if row["prompt"].strip()]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventlog.storage import LogReader
-from evrun.batch.plan import content_id
+from evrun.batch.identities import content_id
 from evrun.errors import UsageFault
 from evrun.hermes import Import, Imported, import_hermes
 from projections import check, imported_prompt

@@ -6,6 +6,7 @@ import pytest
 
 from eventlog.events import PromptsPlanned, RowsSkipped
 from evrun.batch.dataset import BadLine
+from evrun.batch.identities import content_id
 from evrun.batch.opening import first_plan, scan_dataset
 from evrun.batch.plan import (
     CHUNK_BYTES,
@@ -14,7 +15,6 @@ from evrun.batch.plan import (
     COMMIT_CHUNKS,
     Numbering,
     commits_of,
-    content_id,
     plan,
     scan,
 )
@@ -130,7 +130,9 @@ def test_max_samples_takes_the_first_usable_rows():
     found = scan(lines, 2)
     assert len(found.identities) == 2
     assert [line for line, _ in found.bad] == [1, 9]
-    rows = [row for event in plan(lines, found, None, Numbering(0, 1, 0, 10), 1) for row in event.rows]
+    skipped, planned = plan(lines, found, None, Numbering(0, 1, 0, 10), 1)
+    assert skipped == RowsSkipped([(1, "x"), (9, "y")])
+    rows = planned.rows
     assert [json.loads(row.row)["prompt"] for row in rows] == ["a", "b"]
 
 
