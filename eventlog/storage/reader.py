@@ -125,15 +125,16 @@ class LogReader:
         self._check_open()
         if sequence == 0:
             return EMPTY.chain
-        if sequence == self.end.sequence:
-            return self.end.chain
-        if 0 < sequence < self.end.sequence:
+        # Asked once: a writer beside it moves the end.
+        end = self.end
+        if sequence == end.sequence:
+            return end.chain
+        if 0 < sequence < end.sequence:
             for _, _, place in self._frames(sequence, sequence):
                 if place.sequence == sequence:
                     return place.chain
         raise EventLogError(
-            f"No commit of the log {self._directory} ends at event {sequence}; it ends at "
-            f"{self.end.sequence}."
+            f"No commit of the log {self._directory} ends at event {sequence}; it ends at {end.sequence}."
         )
 
     def _frames(self, first: int, last: int) -> Iterator[tuple[FrameHeader, bytes, Place]]:

@@ -107,16 +107,23 @@ class BatchRunner:
 
     async def _keep_views(self, watch: Callable[[], None]) -> None:
         """Keep the files that people look at close to the log, at a bounded cost."""
-        while True:
-            await anyio.sleep(VIEW_INTERVAL_S)
-            write = self._views.begin_flush()
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(write)
-            self._views.refresh(monotonic)
-            watch()
+        async with anyio.create_task_group() as group:
+            while True:
+                await anyio.sleep(VIEW_INTERVAL_S)
+                work = self._views.begin_refresh(monotonic)
+                await _to_its_end(self._views.begin_flush())
+                if work is not None:
+                    group.start_soon(_to_its_end, work)
+                watch()
 
     async def _end_in_time(self, scope: anyio.CancelScope) -> None:
         """After the run was told to end, give calls in flight a bounded time."""
         await self._s.control.stopped()
         await anyio.sleep(GRACE_S)
         scope.cancel()
+
+
+async def _to_its_end(work: Callable[[], None]) -> None:
+    """Do work on files in a thread; whoever is told to end waits for it."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(work)

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from eventlog.events import Event, SettingsChanged
 from eventlog.storage import LogWriter
-from projections import BatchState, RowSource, Views, open_views
+from projections import BatchState, RowSource, Snapshots, Views, open_views
 
 from ..caps import caps_now
 from ..effects.memory import suit_many_small_objects
@@ -97,7 +97,7 @@ class _Session:
         prepared = await prepare_tools(settings, self._environment)
         self._go_on()
         with closing(await self._open_writer()) as writer:
-            views = await to_thread.run_sync(open_views, options.directory, writer.reader())
+            views = await to_thread.run_sync(self._open_views, writer)
             if views.state.sequence > 0:
                 # Somebody was quicker: the name was free when it was looked at, before the lock was taken.
                 opening.refuse_used_name(options)
@@ -117,7 +117,7 @@ class _Session:
         """Go on with a run."""
         options = self._options
         with closing(await self._open_writer()) as writer:
-            views = await to_thread.run_sync(open_views, options.directory, writer.reader())
+            views = await to_thread.run_sync(self._open_views, writer)
             if views.state.sequence > 0:
                 return await self._resume(writer, views)
         # A crash came between the log's first segment and its first event: nothing has happened yet.
@@ -181,6 +181,10 @@ class _Session:
 
     async def _open_writer(self) -> LogWriter:
         return await to_thread.run_sync(opening.open_writer, self._options.directory, self._ui.note)
+
+    def _open_views(self, writer: LogWriter) -> Views:
+        directory = self._options.directory
+        return open_views(directory, writer.reader(), Snapshots(directory / "log"))
 
     def _go_on(self) -> None:
         ending = self._control.ending

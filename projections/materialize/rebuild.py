@@ -31,8 +31,7 @@ def rebuild(reader: Log, out: Path, to_sequence: int | None = None) -> list[str]
         rows = RowFiles(Path(place))
         pour(reader, stream, rows, to_sequence)
         content = rows.content
-        right = set(content) - stream.stale
-        publish(rows, out, right)
+        publish(rows, out, (name for name in content if name not in stream.stale))
     state, stale = stream.state, stream.stale
     for name in stale:
         content.pop(name, None)

@@ -1,42 +1,29 @@
 """The files that grow by rows: what is put into them, and what is known of their content."""
 
-import hashlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from eventlog.storage import AppendFile
 
 from ..row_stream import Row
 from ..view_names import batch_number, row_file_order
+from .contents import Content, Contents
 
 _BUFFER_BYTES = 4 << 20
-_DIGEST_BYTES = 16
-
-
-class Content(msgspec.Struct, gc=False):
-    """What ought to be in a file, in few bytes: its length, and a digest chained from line to line."""
-
-    length: int = 0
-    digest: bytes = b""
-
-    def add(self, line: bytes) -> None:
-        """This line comes at the end."""
-        self.length += len(line)
-        self.digest = hashlib.sha256(self.digest + line).digest()[:_DIGEST_BYTES]
 
 
 class RowBuffer:
     """Rows on their way to their files, a bounded number of bytes at a time.
 
-    Rows for files in `stale` are dropped: such a file has to be made anew from the log.
+    Rows for files in `stale` are dropped: such a file has to be made anew from the log. Those for files in
+    `waiting` are held, because such a file is being made anew just now.
     """
 
     def __init__(self) -> None:
         self.stale: set[str] = set()
+        self.waiting: set[str] = set()
         self._lines: dict[str, list[bytes]] = {}
         self._held_bytes = 0
         self._taken: deque[dict[str, list[bytes]]] = deque()
@@ -61,8 +48,10 @@ class RowBuffer:
         Rows may be put meanwhile. Whoever flushes before the writing is done waits for it; what nobody
         wrote is written by the next flush.
         """
-        self._taken.append(self._lines)
-        self._lines, self._held_bytes = {}, 0
+        taken, self._lines, self._held_bytes = self._lines, {}, 0
+        for name in self.waiting & taken.keys():
+            self._lines[name] = taken.pop(name)
+        self._taken.append(taken)
         return self._write
 
     def _write(self) -> None:
@@ -84,22 +73,65 @@ class RowFiles(RowBuffer):
     `problem` keeps the error; nothing is raised.
     """
 
-    def __init__(self, directory: Path, content: dict[str, Content] | None = None) -> None:
+    def __init__(self, directory: Path, content: Contents | None = None) -> None:
         super().__init__()
         self.directory = directory
-        self.content: dict[str, Content] = {} if content is None else content
+        self.content = Contents() if content is None else content
         self.problem: OSError | None = None
 
     def take(self, name: str, lines: list[bytes]) -> None:
         """Append to a file."""
-        content = self.content.setdefault(name, Content())
         try:
-            self.write(name, content, b"".join(lines))
+            self.write(name, self.content.get(name) or Content(), b"".join(lines))
         except OSError as error:
             self.stale.add(name)
             self.problem = error
-        for line in lines:
-            content.add(line)
+        self.content.add(name, lines)
+
+    def settled(self) -> Callable[[], Contents]:
+        """What will be in the files when all rows that were put so far are written; to be asked once.
+
+        Asking may be left to another thread, and costs as much as there are rows to write.
+        """
+        with self._writing:
+            content = self.content.copy()
+            lines = [*self._taken, {name: list(held) for name, held in self._lines.items()}]
+
+        def ask() -> Contents:
+            for some in lines:
+                for name, held in some.items():
+                    content.add(name, held)
+            return content
+
+        return ask
+
+    def begin_remake(self) -> set[str]:
+        """Take the stale files out of the way, to be made anew as they are at this moment.
+
+        Rows for them wait until `end_remake`.
+        """
+        with self._writing:
+            names, self.stale = self.stale, set()
+            for lines in (*self._taken, self._lines):
+                for name in names & lines.keys():
+                    del lines[name]
+            self.waiting |= names
+        return names
+
+    def end_remake(self, names: set[str], put: Callable[[], Contents]) -> None:
+        """Have `put` bring the files of `names` into place; it says what is in them."""
+        with self._writing:
+            made = put()
+            for name in names:
+                self.content.pop(name, None)
+            self.content.update(made)
+            self.waiting -= names
+
+    def leave_stale(self, names: set[str]) -> None:
+        """They could not be made anew."""
+        with self._writing:
+            self.stale |= names
+            self.waiting -= names
 
     def write(self, name: str, content: Content, data: bytes) -> None:
         """Put `data` after the `content` of a file."""
@@ -144,8 +176,8 @@ class Altered(Exception):
         self.name = name
 
 
-def verified_lines(path: Path, content: Content) -> Iterator[bytes]:
-    """The lines of a file.
+def verified_lines(path: Path, content: Content, *, growing: bool = False) -> Iterator[bytes]:
+    """The lines of a file. One that is `growing` may go on after its content.
 
     Raises:
         Altered: at its end, if it does not hold what it ought to.
@@ -154,6 +186,8 @@ def verified_lines(path: Path, content: Content) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             for line in file:
+                if growing and found.length == content.length:
+                    break
                 found.add(line)
                 yield line
                 if found.length > content.length:

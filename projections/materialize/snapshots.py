@@ -44,9 +44,9 @@ class _Head(msgspec.Struct, array_like=True):
 
 
 class Snapshot(NamedTuple):
-    """A state's parts, and the sequence that it stands for."""
+    """A state, and the parts that it was made of, with whatever else was saved beside it."""
 
-    sequence: int
+    state: RunState
     parts: Parts
 
 
@@ -75,7 +75,7 @@ class Snapshots:
         for path in self._files():
             found = _read(path, log, end)
             if found is not None:
-                self._newest = found.sequence
+                self._newest = found.state.sequence
                 return found
         return None
 
@@ -118,7 +118,7 @@ def fold_from_snapshot(log: Log, snapshots: Snapshots, to_sequence: int | None =
     For those who look at a run while something else proves the log: what is before the snapshot is not read.
     """
     found = snapshots.newest(log, to_sequence)
-    state = RunState() if found is None else thaw(found.parts)
+    state = RunState() if found is None else found.state
     with collector_paused():
         for record in recorded(log, state.sequence + 1, to_sequence):
             state.apply(record)
@@ -153,7 +153,9 @@ def _read(path: Path, log: Log, end: int) -> Snapshot | None:
     digest.update(body)
     if digest.digest() != begin[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]:
         return None
-    return Snapshot(head.sequence, dict(_cut(head.parts, memoryview(body))))
+    parts = dict(_cut(head.parts, memoryview(body)))
+    with collector_paused():
+        return Snapshot(thaw(parts), parts)
 
 
 def _fits(head: _Head, log: Log, end: int) -> bool:

@@ -167,15 +167,15 @@ def test_a_record_applied_twice_counts_once(tmp_path, maker):
     assert why(maker.reader(), tmp_path / "run") == {}
 
 
-def test_refresh_rests_a_hundred_times_as_long_as_it_worked(tmp_path, maker):
-    """Work that took one second comes again after 300 seconds for each of three duties, not before."""
+def test_refresh_rests_four_hundred_times_as_long_as_it_worked(tmp_path, maker):
+    """Work that took some seconds comes again after 400 times as many for each of four duties, not before."""
     maker.write(opening())
     views = open_views(tmp_path / "run", maker.reader())
     times = iter(range(10_000))
     views.refresh(lambda: next(times))
     written = (tmp_path / "run" / "checkpoint.json").stat().st_ino
     views.apply(Recorded(4, 1, 1, begun(name_of(0))))
-    late = iter([20, 20, 20, 20, 20, 20])
+    late = iter([20] * 10)
     views.refresh(lambda: next(late))
     assert (tmp_path / "run" / "checkpoint.json").stat().st_ino == written
 
