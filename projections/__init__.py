@@ -89,7 +89,9 @@ from .training_units import (
 )
 from .transcript_report import transcript
 from .transcript_units import Lookup, find_units
-from .units import Unit, idempotency_key, unit_name
+from .unit_rows import Unit
+from .unit_table import UnitTable
+from .units import idempotency_key, unit_name
 from .view_names import is_view
 
 __all__ = [
@@ -147,6 +149,7 @@ __all__ = [
     "TrainingViews",
     "Turn",
     "Unit",
+    "UnitTable",
     "Views",
     "adapter_digest",
     "add_usage",

@@ -86,8 +86,7 @@ def _bound_of(calls: Iterable[Call]) -> int:
 
 
 def _by_prompt(batch: BatchState) -> int:
-    of_units = sum(unit.settled_nano_usd + unit.earlier_nano_usd for unit in batch.units.values())
-    return of_units + batch.other_nano_usd
+    return batch.units.all_nano_usd() + batch.other_nano_usd
 
 
 def _by_state(ledger: Ledger) -> int:

@@ -1,10 +1,10 @@
 """The fold of a batch run: what was planned, which attempts are open, and how each unit ended."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from eventlog.errors import MalformedEvent
 from eventlog.events import (
     TRAINING_EVENTS,
     AttemptSuperseded,
@@ -45,10 +45,13 @@ from .counts import offered, unknown_calls
 from .exhaustive import require_answers
 from .open_attempts import OpenAttempts
 from .own_fields import OwnFields
+from .packed_index import CONTENT_BYTES
 from .run_facts import RunFacts
 from .tally import Tally
 from .templates import PLAIN
-from .units import DISCARDED, ENDED, FAILED, KEPT, OPEN, OUTCOMES, PENDING, WITHDRAWN, Unit, unit_name
+from .unit_rows import Unit
+from .unit_table import UnitTable
+from .units import DISCARDED, ENDED, FAILED, KEPT, OPEN, OUTCOMES, PENDING, WITHDRAWN
 
 _Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed
 
@@ -58,13 +61,12 @@ class BatchState(RunFacts):
 
     `units` are in the order of planning; `open` holds the attempts that have begun and not ended. `counts`
     are by outcome, and ``total`` is all of them but the withdrawn. `complete_batches` is how many `batches`
-    there were when the plan was complete last. `own_fields` says what the rows bring along. `scores` are what
-    the judge gave to units, `unknown_tools` the units that called a tool which was not offered, both for the
-    newest attempts. `kept` sums up the kept trajectories. `filtered_by_reason` and `failed_by_class` count
-    units. `superseded_attempts` counts the attempts that no longer stand for their unit; what they cost is in
-    `superseded_nano_usd`. `other_nano_usd` is what calls cost that belong to no planned unit. `unexplained`
-    counts events that do not fit what was recorded before them; they change nothing, and the audit shows
-    them.
+    there were when the plan was complete last. `own_fields` says what the rows bring along. `kept` sums up
+    the kept trajectories. `filtered_by_reason` and `failed_by_class` count units. `settled` is what the
+    newest attempts cost, by the outcome of their units. `superseded_attempts` counts the attempts that no
+    longer stand for their unit; what they cost is in `superseded_nano_usd`. `other_nano_usd` is what calls
+    cost that belong to no planned unit. `unexplained` counts events that do not fit what was recorded before
+    them; they change nothing, and the audit shows them.
     """
 
     def __init__(self) -> None:
@@ -73,34 +75,49 @@ class BatchState(RunFacts):
         self.batches = 0
         self.complete_batches = 0
         self.rows_skipped = 0
-        self.units: dict[str, Unit] = {}
+        self.units = UnitTable()
         self.open = OpenAttempts()
         self.counts: dict[str, int] = {"total": 0, **dict.fromkeys(OUTCOMES, 0)}
         self.own_fields = OwnFields()
-        self.scores: dict[str, float] = {}
-        self.unknown_tools: set[str] = set()
         self.kept = Tally()
         self.filtered_by_reason: Counter[str] = Counter()
         self.failed_by_class: Counter[str] = Counter()
+        self.settled = dict.fromkeys((KEPT, DISCARDED, FAILED, OPEN), 0)
         self.superseded_attempts = 0
         self.superseded_nano_usd = 0
         self.other_nano_usd = 0
         self.unexplained = 0
 
     def apply(self, record: Recorded) -> None:
-        """Fold one record. Records come in the order of the log, each once."""
+        """Fold one record. Records come in the order of the log, each once.
+
+        Raises:
+            MalformedEvent: it has a number that no run can have.
+        """
         self.see(record)
         handler = self._HANDLERS.get(type(record.event))
         if handler is not None:
-            handler(self, record, record.event)
+            try:
+                handler(self, record, record.event)
+            except OverflowError as error:
+                raise self._beyond(record.event) from error
 
     def book(self, unit: str, attempt: int, settled_nano_usd: int, event: Event) -> None:
         """The money of a call moved: give it to the unit, and to the attempt if that is still open.
 
         `settled_nano_usd` is what `event` adds to the settled sum (negative when a correction lowers it).
         """
-        self._book_unit(unit, attempt, settled_nano_usd)
+        try:
+            self._book_unit(unit, attempt, settled_nano_usd)
+        except OverflowError as error:
+            raise self._beyond(event) from error
         self.open.book(unit, attempt, settled_nano_usd, event)
+
+    def _beyond(self, event: Event) -> MalformedEvent:
+        return MalformedEvent(
+            f"sequence {self.sequence}, {type(event).__name__}: a number in it, or a sum that it adds to, is "
+            "negative or has more than 64 bits; no evrun writes that"
+        )
 
     def _book_unit(self, name: str, attempt: int, settled_nano_usd: int) -> None:
         unit = self.units.get(name)
@@ -108,6 +125,7 @@ class BatchState(RunFacts):
             self.other_nano_usd += settled_nano_usd
         elif attempt == unit.attempt and (unit.outcome == OPEN or unit.outcome in ENDED):
             unit.settled_nano_usd += settled_nano_usd
+            self.settled[unit.outcome] += settled_nano_usd
         else:
             self.superseded_nano_usd += settled_nano_usd
             unit.earlier_nano_usd += settled_nano_usd
@@ -124,22 +142,27 @@ class BatchState(RunFacts):
             self.finished_ns = None
 
     def _plan(self, sequence: int, position: int, row: PlannedRow) -> None:
+        if len(row.content) != CONTENT_BYTES:
+            raise MalformedEvent(
+                f"sequence {sequence}, row {position}: expected a content id of {CONTENT_BYTES} bytes, "
+                f"found {len(row.content)}"
+            )
         self.own_fields.add(row.row, str(self.settings.get("template") or PLAIN))
-        # Batch numbers repeat; sharing one object for each saves memory.
-        batch = self.batches if row.batch == self.batches else row.batch
         for sample in range(row.first_sample, row.first_sample + row.samples):
-            name = unit_name(row.content, row.occurrence, sample)
-            known = self.units.get(name)
-            if known is None:
-                self.units[name] = Unit(row.index, batch, sequence, position, sample)
-                self.batches = max(self.batches, batch)
+            before = len(self.units)
+            unit = self.units.add(
+                row.content, row.occurrence, sample,
+                index=row.index, batch=row.batch, planned=sequence, position=position,
+            )  # fmt: skip
+            if len(self.units) > before:
+                self.batches = max(self.batches, row.batch)
                 self.counts[PENDING] += 1
                 self.counts["total"] += 1
-            elif known.gone:
+            elif unit.gone:
                 # The row came back: it keeps its place, and its outcome if it had ended.
-                known.gone = False
-                if known.outcome == WITHDRAWN:
-                    self._move(known, PENDING)
+                unit.gone = False
+                if unit.outcome == WITHDRAWN:
+                    self._move(unit, PENDING)
             else:
                 self.unexplained += 1
 
@@ -170,8 +193,8 @@ class BatchState(RunFacts):
         self._move(unit, OPEN)
         unit.attempt = event.attempt
         unit.boundary = 0
-        self.scores.pop(event.unit, None)
-        self.unknown_tools.discard(event.unit)
+        unit.score = None
+        unit.unknown_tools = False
         self.open.begin(Attempt.start(event, record.time_ns, record.session))
         self.finished_ns = None
 
@@ -187,8 +210,10 @@ class BatchState(RunFacts):
         """The unit's newest attempt no longer stands for it; what it cost is superseded."""
         self.open.close(name)
         self.superseded_attempts += 1
-        self.superseded_nano_usd += unit.settled_nano_usd
-        unit.earlier_nano_usd += unit.settled_nano_usd
+        settled = unit.settled_nano_usd
+        self.superseded_nano_usd += settled
+        self.settled[unit.outcome] -= settled
+        unit.earlier_nano_usd += settled
         unit.settled_nano_usd = 0
 
     def _reserved(self, _: Recorded, event: BudgetReserved) -> None:
@@ -217,7 +242,7 @@ class BatchState(RunFacts):
             self.unexplained += 1
             return
         attempt.judged(event)
-        self.scores[event.unit] = event.score
+        unit.score = event.score
 
     def _completed(self, record: Recorded, event: TrajectoryCompleted) -> None:
         self._note_unknown(event)
@@ -233,7 +258,9 @@ class BatchState(RunFacts):
         if attempt is not None and unknown_calls(
             attempt, event.counts, offered(attempt.toolsets, self.toolsets)
         ):
-            self.unknown_tools.add(event.unit)
+            unit = self.units.get(event.unit)
+            if unit is not None:
+                unit.unknown_tools = True
 
     def _failed(self, record: Recorded, event: PromptFailed) -> None:
         self._ended(record, event, FAILED, event.error_class)
@@ -273,16 +300,19 @@ class BatchState(RunFacts):
         """The unit has another outcome now; the counts follow."""
         self._count(unit, -1)
         unit.outcome = outcome
-        unit.reason = None if reason is None or outcome == KEPT else sys.intern(reason)
+        unit.reason = None if outcome == KEPT else reason
         self._count(unit, 1)
 
     def _count(self, unit: Unit, sign: int) -> None:
-        self.counts[unit.outcome] += sign
-        if unit.outcome == WITHDRAWN:
+        outcome = unit.outcome
+        self.counts[outcome] += sign
+        if outcome in self.settled:
+            self.settled[outcome] += sign * unit.settled_nano_usd
+        if outcome == WITHDRAWN:
             self.counts["total"] -= sign
-        elif unit.outcome == DISCARDED:
+        elif outcome == DISCARDED:
             self.filtered_by_reason[unit.reason or ""] += sign
-        elif unit.outcome == FAILED:
+        elif outcome == FAILED:
             self.failed_by_class[unit.reason or ""] += sign
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Recorded, Any], None]]] = {

@@ -13,7 +13,8 @@ from eventlog.events import Counts, TrajectoryImported
 from .jsontext import json_line
 from .own_fields import in_form, own_fields, row_object
 from .render_rows import NO_COUNTS, Frame, Place
-from .units import DISCARDED, FAILED, Unit
+from .unit_rows import Unit
+from .units import DISCARDED, FAILED
 
 GIVEN_ON = ("completed", "partial", "api_calls", "toolsets_used")
 """Fields of an imported row that are the same fields of ours; so are its conversation and its tools."""

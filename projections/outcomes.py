@@ -1,13 +1,17 @@
 """What became of the money: by the outcome of the work, and by prompt."""
 
+import heapq
+from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 from .batch import BatchState
 from .calls import Call
 from .money import usd
 from .spend import Ledger
-from .units import DISCARDED, FAILED, KEPT, OPEN, PENDING, WITHDRAWN
+from .unit_rows import Unit
+from .units import DISCARDED, FAILED, KEPT, OPEN
 
 
 def settled_by_outcome(batch: BatchState) -> dict[str, int]:
@@ -19,10 +23,7 @@ def settled_by_outcome(batch: BatchState) -> dict[str, int]:
     sums = dict.fromkeys((KEPT, DISCARDED, FAILED, "superseded", OPEN, "other"), 0)
     sums["superseded"] = batch.superseded_nano_usd
     sums["other"] = batch.other_nano_usd
-    for unit in batch.units.values():
-        outcome = "superseded" if unit.outcome in {PENDING, WITHDRAWN} else unit.outcome
-        sums[outcome] += unit.settled_nano_usd
-    return sums
+    return sums | batch.settled
 
 
 def by_prompt(
@@ -34,11 +35,11 @@ def by_prompt(
     """
     doubts = _by_unit(calls_in_doubt(ledger, live=live))
     reserved = _by_unit(ledger.reserved.values() if live else ())
-    units = [(name, unit) for name, unit in batch.units.items() if unit.attempt or unit.all_nano_usd]
-    units.sort(key=lambda item: (-item[1].all_nano_usd, item[1].index, item[1].sample))
+    units = (unit for unit in batch.units.values() if unit.attempt or unit.all_nano_usd)
+    dearest = sorted(units, key=_dearness) if top is None else heapq.nsmallest(max(top, 0), units, _dearness)
     return [
         {
-            "unit": name,
+            "unit": (name := unit.name),
             "prompt_index": unit.index,
             "outcome": unit.outcome,
             "attempts": unit.attempt,
@@ -47,8 +48,12 @@ def by_prompt(
             "in_doubt_usd": _bounds(doubts.get(name, ())),
             "reserved_usd": _bounds(reserved.get(name, ())),
         }
-        for name, unit in units[:top]
+        for unit in dearest
     ]
+
+
+def _dearness(unit: Unit) -> tuple[int, int, int]:
+    return -unit.all_nano_usd, unit.index, unit.sample
 
 
 def calls_in_doubt(ledger: Ledger, *, live: bool) -> list[Call]:
@@ -61,11 +66,11 @@ def calls_in_doubt(ledger: Ledger, *, live: bool) -> list[Call]:
 
 def committed_by_prompt(ledger: Ledger, batch: BatchState) -> tuple[str, int] | None:
     """The unit whose calls cost most or may have, and how much in nano-USD; null where none was begun."""
-    sums = {name: unit.all_nano_usd for name, unit in batch.units.items() if unit.attempt}
+    bounds: Counter[str] = Counter()
     for call in (*ledger.in_doubt.values(), *ledger.reserved.values()):
-        if call.unit in sums:
-            sums[call.unit] += call.bound_nano_usd or 0
-    return max(sums.items(), key=lambda item: item[1], default=None)
+        bounds[call.unit] += call.bound_nano_usd or 0
+    sums = ((name, unit.all_nano_usd + bounds[name]) for name, unit in batch.units.items() if unit.attempt)
+    return max(sums, key=itemgetter(1), default=None)
 
 
 def _by_unit(calls: Iterable[Call]) -> dict[str, list[Call]]:

@@ -56,13 +56,13 @@ class Column:
         return cells.typecode.encode() + cells.tobytes()
 
     @classmethod
-    def of_part(cls, part: bytes) -> "Column":
+    def of_part(cls, part: bytes | memoryview) -> "Column":
         """The column that `part` is all of.
 
         Raises:
             ValueError: it is of none.
         """
-        code = part[:1].decode("latin-1")
+        code = bytes(part[:1]).decode("latin-1")
         if code not in {"B", "H", "I", "Q", "i", "q"}:
             raise ValueError(f"a column of numbers: found cells of type {code!r}")
         column = cls()

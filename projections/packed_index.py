@@ -85,7 +85,7 @@ class PackedIndex:
         }
 
     @classmethod
-    def of_parts(cls, parts: Mapping[str, bytes]) -> "PackedIndex":
+    def of_parts(cls, parts: Mapping[str, bytes | memoryview]) -> "PackedIndex":
         """The index that `parts` are all of.
 
         Raises:

@@ -101,7 +101,7 @@ def _reasoning(kept: Tally) -> dict[str, int]:
 
 def _scores(batch: BatchState) -> dict[str, Any]:
     """What the judge gave to trajectories, kept or set aside; null where it gave nothing."""
-    scores = [score for name, score in batch.scores.items() if batch.units[name].outcome in {KEPT, DISCARDED}]
+    scores = batch.units.scores(KEPT, DISCARDED)
     middle = mean(scores)
     return {
         "judged": len(scores),

@@ -23,7 +23,8 @@ from .render_openai import batch_line_id, error_line, output_line
 from .render_rows import Frame, Place, RowShape, discarded_row, failed_row, kept_row
 from .rows_source import RowSource
 from .state import RunState
-from .units import ENDED, KEPT, Unit
+from .unit_rows import Unit
+from .units import ENDED, KEPT
 from .view_names import openai_file, row_file
 
 _Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed

@@ -1,14 +1,25 @@
 """Dataset rows, looked up in the log when they are needed, so that no state has to hold them."""
 
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from eventlog.errors import MalformedEvent
 from eventlog.events import PromptsPlanned, decode_event
 
 from .jsontext import loads_lenient
 from .load import Log
-from .units import Unit
+
+
+class InPlan(Protocol):
+    """Whose row it is: that at `position` of the event with sequence `planned`."""
+
+    @property
+    def planned(self) -> int:
+        """The sequence of a `PromptsPlanned`."""
+
+    @property
+    def position(self) -> int:
+        """The row's place in it, from 0."""
 
 
 class _Chunk(NamedTuple):
@@ -25,7 +36,7 @@ class RowSource:
         self._chunks: OrderedDict[int, _Chunk] = OrderedDict()
         self._held_bytes = 0
 
-    def row_of(self, unit: Unit) -> dict[str, Any]:
+    def row_of(self, unit: InPlan) -> dict[str, Any]:
         """The unit's row, as its JSON object; a new one at each call.
 
         Raises:
@@ -36,7 +47,7 @@ class RowSource:
             raise MalformedEvent(f"sequence {unit.planned}, row {unit.position}: expected a JSON object")
         return row
 
-    def bytes_of(self, unit: Unit) -> bytes:
+    def bytes_of(self, unit: InPlan) -> bytes:
         """The unit's row as it was planned, to the byte. Errors as `row_of`."""
         chunk = self._chunks.get(unit.planned)
         if chunk is None:

@@ -14,9 +14,9 @@ from .open_attempts import OpenAttempts
 from .own_fields import OwnFields
 from .sessions import Session
 from .tally import Tally
-from .units import Unit
+from .unit_table import UnitTable
 
-_FACTS, _OPEN, _UNITS = "batch", "open", "units"
+_FACTS, _OPEN, _UNITS = "batch", "open", "units."
 
 
 class _Facts(msgspec.Struct, array_like=True):
@@ -41,11 +41,10 @@ class _Facts(msgspec.Struct, array_like=True):
     rows_skipped: int
     counts: dict[str, int]
     own_fields: Any
-    scores: dict[str, float]
-    unknown_tools: set[str]
     kept: Tally
     filtered_by_reason: dict[str, int]
     failed_by_class: dict[str, int]
+    settled: dict[str, int]
     superseded_attempts: int
     superseded_nano_usd: int
     other_nano_usd: int
@@ -67,8 +66,7 @@ def batch_parts(batch: BatchState) -> dict[str, bytes]:
     return {
         _FACTS: _encode(facts),
         _OPEN: _encode(_Open([_bare(one) for one in batch.open.values()], batch.open.calls)),
-        _UNITS: _encode(batch.units),
-    }
+    } | {_UNITS + name: part for name, part in batch.units.parts().items()}
 
 
 def batch_of_parts(parts: Mapping[str, bytes | memoryview]) -> BatchState:
@@ -82,7 +80,9 @@ def batch_of_parts(parts: Mapping[str, bytes | memoryview]) -> BatchState:
     batch.failed_by_class = Counter(facts.failed_by_class)
     held = msgspec.msgpack.decode(parts[_OPEN], type=_Open)
     batch.open = OpenAttempts.of(held.attempts, held.calls)
-    batch.units = msgspec.msgpack.decode(parts[_UNITS], type=dict[str, Unit])
+    batch.units = UnitTable.of_parts(
+        {name.removeprefix(_UNITS): part for name, part in parts.items() if name.startswith(_UNITS)}
+    )
     return batch
 
 

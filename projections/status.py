@@ -1,6 +1,5 @@
 """What ``evrun status``, and the last line of ``evrun run`` and ``evrun train``, say about a run."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from .money import usd
 from .state import RunState
 from .times import rfc3339
 from .training_report import evaluations_report, missing_scores, step_report, training_counts
-from .units import ENDED, WITHDRAWN
+from .units import WITHDRAWN
 
 # The counts that every report shows; `withdrawn` is shown where there are some.
 COUNTED = ("total", "kept", "discarded", "failed", "open", "pending")
@@ -102,10 +101,8 @@ def state_name(batch: BatchState, *, held: bool) -> tuple[str, str | None]:
 
 def batches(batch: BatchState) -> dict[str, int]:
     """How many batches there are, and of how many all units have ended."""
-    left: defaultdict[int, int] = defaultdict(int)
-    for unit in batch.units.values():
-        left[unit.batch] += unit.outcome not in ENDED and unit.outcome != WITHDRAWN
-    return {"total": len(left), "done": sum(not units for units in left.values())}
+    total, done = batch.units.batches()
+    return {"total": total, "done": done}
 
 
 def _exit_code(state: RunState, name: str) -> int | None:

@@ -28,7 +28,8 @@ from .batch import BatchState
 from .calls import Call
 from .conversation import NO_USAGE, Attempt, add_usage
 from .spend import Booking, Ledger
-from .units import OPEN, WITHDRAWN, Unit
+from .unit_rows import Unit
+from .units import OPEN, WITHDRAWN
 
 SUPERSEDED: Final = "superseded"
 

@@ -19,10 +19,9 @@ from .jsontext import clean_text, decode_text, loads_lenient
 from .load import Log
 from .messages import Message
 from .money import usd
-from .rows_source import RowSource
+from .rows_source import InPlan, RowSource
 from .times import rfc3339, rfc3339_or_null
 from .transcript import Telling, Try, failure, finish_reason
-from .units import Unit
 
 _SECOND = 1_000_000_000
 _GONE = "the process that sent it is gone"
@@ -30,7 +29,9 @@ _ROLES = {"system": "system", "human": "user", "gpt": "assistant", "tool": "tool
 _ASKED = frozenset({"prompt", "messages", "conversations"})
 
 
-def transcript(log: Log, name: str, unit: Unit, attempt: int | None = None, *, live: bool) -> dict[str, Any]:
+def transcript(
+    log: Log, name: str, unit: InPlan, attempt: int | None = None, *, live: bool
+) -> dict[str, Any]:
     """What ``evrun show --json`` prints of a unit that `find_units` gave; null for `attempt`: the newest.
 
     `live`: a process holds the run; a reserved call is in doubt where none does, as in the audit. Reads the

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from eventlog.events import PromptsPlanned, decode_event, event_type
 
 from .load import Log
-from .units import Unit, unit_name
+from .packed_index import PackedIndex
+from .units import PlannedUnit, unit_name
 
 MOST_SHOWN = 5
 """So many candidates are kept by name where the answer is not one prompt."""
@@ -22,7 +23,7 @@ class Lookup(NamedTuple):
     `prompts` is how many units the log has; `highest` their highest prompt_index, null where there are none.
     """
 
-    units: dict[str, Unit]
+    units: dict[str, PlannedUnit]
     matches: int
     near: list[str]
     prompts: int
@@ -73,9 +74,9 @@ def find_units(log: Log, text: str) -> Lookup:
     return Lookup(found.units, found.number, [] if found.number else near.names(), seen, highest)
 
 
-def planned_units(log: Log) -> Iterator[tuple[str, str, int, Unit]]:
+def planned_units(log: Log) -> Iterator[tuple[str, str, int, PlannedUnit]]:
     """Every unit in the order of planning, each once: name, content id in hex, occurrence, and its place."""
-    seen: set[bytes] = set()
+    seen = PackedIndex()
     for record in log.read():
         if event_type(record.payload) != "PromptsPlanned":
             continue
@@ -83,10 +84,10 @@ def planned_units(log: Log) -> Iterator[tuple[str, str, int, Unit]]:
         assert isinstance(event, PromptsPlanned)
         for position, row in enumerate(event.rows):
             for sample in range(row.first_sample, row.first_sample + row.samples):
-                key = b"%b%d.%d" % (row.content, row.occurrence, sample)
-                if key not in seen:  # a row that came back is planned again
-                    seen.add(key)
-                    unit = Unit(row.index, row.batch, record.sequence, position, sample)
+                before = len(seen)
+                seen.add(row.content, row.occurrence, sample)
+                if len(seen) > before:  # a row that came back is planned again
+                    unit = PlannedUnit(row.index, row.batch, record.sequence, position, sample)
                     name = unit_name(row.content, row.occurrence, sample)
                     yield name, row.content.hex(), row.occurrence, unit
 
@@ -95,10 +96,10 @@ class _Matches:
     """The first few, and how many there are."""
 
     def __init__(self) -> None:
-        self.units: dict[str, Unit] = {}
+        self.units: dict[str, PlannedUnit] = {}
         self.number = 0
 
-    def add(self, name: str, unit: Unit) -> None:
+    def add(self, name: str, unit: PlannedUnit) -> None:
         self.number += 1
         if len(self.units) < MOST_SHOWN:
             self.units[name] = unit

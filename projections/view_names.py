@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from .units import DISCARDED, FAILED, KEPT, Unit
+from .unit_rows import Unit
+from .units import DISCARDED, FAILED, KEPT
 
 CHECKPOINT: Final = "checkpoint.json"
 STATISTICS: Final = "statistics.json"

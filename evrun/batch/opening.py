@@ -275,7 +275,7 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
             continue
         boundary = decode_event(reader.read_one(unit.boundary).payload)
         if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
-            facts = Facts(boundary.counts, name in batch.unknown_tools, batch.scores.get(name))
+            facts = Facts(boundary.counts, unit.unknown_tools, unit.score)
             event = rejudge(name, rules, facts, unit.reason)
             if event is not None:
                 event = rejudge(name, rules_of(settings, rows.row_of(unit)), facts, unit.reason)
@@ -309,5 +309,4 @@ def _retried(options: Options) -> set[str]:
 
 def _with_outcomes(batch: BatchState, outcomes: set[str]) -> Iterator[str]:
     """The units in the plan that have one of these outcomes when the search comes to them."""
-    if any(batch.counts[outcome] for outcome in outcomes):
-        yield from (name for name, unit in batch.units.items() if unit.outcome in outcomes and not unit.gone)
+    return batch.units.names_with(*outcomes, gone=False)

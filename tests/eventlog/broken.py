@@ -22,7 +22,7 @@ from eventlog.storage.scan import Evidence
 from eventlog.storage.segment_file import PlainSegment
 from eventlog.storage.source import Source
 from eventlog.storage.survey import Survey
-from projections.materialize import documents
+from projections.unit_table import FrozenOutcomes
 
 from . import broken_writing
 from .breaking import RULES, NoDirectorySync, RenameFirst, rule, with_disk
@@ -176,12 +176,6 @@ def _():
 
 @rule("a view in the order of a set")
 def _():
-    render = documents.render_checkpoint
+    ended = FrozenOutcomes.ended
 
-    def unsorted(batch, sequence, chain):
-        units = batch.units
-        batch.units = {name: units[name] for name in set(units)}
-        yield from render(batch, sequence, chain)
-        batch.units = units
-
-    yield documents, "render_checkpoint", unsorted
+    yield FrozenOutcomes, "ended", lambda outcomes: iter(set(ended(outcomes)))

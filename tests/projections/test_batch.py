@@ -302,13 +302,13 @@ def test_another_attempt_begins_without_the_score_and_the_tools_of_the_one_befor
     for record in records(commits):
         state.apply(record)
     batch = state.batch
-    assert batch.scores == {A: 0.5}
-    assert A not in batch.unknown_tools
+    assert batch.units[A].score == 0.5
+    assert not batch.units[A].unknown_tools
     state.apply(records([*commits, [begun(A, 2)]])[-1])
-    assert batch.scores == {}
+    assert batch.units[A].score is None
     counted = Counts(1, 1, 0, None, {"look": (1, 1, 0), "nosuch": (1, 0, 1)})
     ended = TrajectoryDiscarded(A, 2, True, False, "stop", counted, "unknown_tool")  # noqa: FBT003 (an event's fields)
     state.apply(records([*commits, [begun(A, 2)], [ended]])[-1])
-    assert batch.unknown_tools == {A}
+    assert batch.units[A].unknown_tools
     state.apply(records([*commits, [begun(A, 2)], [ended], [begun(A, 3)]])[-1])
-    assert batch.unknown_tools == set()
+    assert not batch.units[A].unknown_tools

@@ -9,7 +9,8 @@ from projections import imported_counts, imported_prompt
 from projections.conversation import Attempt
 from projections.imported import imported_row
 from projections.render_rows import NO_COUNTS, Frame, Place, RowShape, kept_row
-from projections.units import DISCARDED, FAILED, KEPT, Unit
+from projections.unit_table import UnitTable
+from projections.units import DISCARDED, FAILED, KEPT
 from tests.hermes import row, tombstone
 
 UNIT = "prompt:00112233445566778899aabbccddeeff#1.1"
@@ -19,7 +20,8 @@ def line(data, outcome=KEPT, reason=None, planned=b'{"prompt": "planned", "level
     """The line that comes of a row's bytes, in a run that has these tools."""
     frame = Frame({}, {}, RowShape({"level": "int"}, tools))
     event = TrajectoryImported(UNIT, 1, outcome, reason, NO_COUNTS, data, "batch_0.jsonl", 7)
-    unit = Unit(4, 2, 1, 0, 1, outcome=outcome, reason=reason)
+    unit = UnitTable().add(bytes(16), 1, 1, index=4, batch=2, planned=1, position=0)
+    unit.outcome, unit.reason = outcome, reason
     return imported_row(frame, Place(UNIT, 4, 2, 1, planned, 10**18), event, unit)
 
 

@@ -10,6 +10,7 @@ from eventlog.events import PlannedRow, PromptsPlanned, SessionOpened, SpendCorr
 from eventlog.storage import LogReader
 from projections import EventLister, RowSource, fold_log, recorded, rfc3339, sequence_at
 from projections.load import collector_paused
+from projections.units import PlannedUnit
 
 from .histories import (
     START_NS,
@@ -103,11 +104,9 @@ def test_the_cache_of_rows_is_bounded_in_bytes(maker):
 
 def test_a_unit_of_another_log_is_told(maker):
     """Its sequence is no plan here, or its row no object."""
-    state, rows = fold_log(maker.reader()), RowSource(maker.reader())
-    unit = state.batch.units[A]
-    unit.planned = 5
+    rows = RowSource(maker.reader())
     with pytest.raises(MalformedEvent, match="expected PromptsPlanned, found PromptStarted"):
-        rows.row_of(unit)
+        rows.row_of(PlannedUnit(0, 1, 5, 0, 1))
     maker.write([[PromptsPlanned([PlannedRow(b"x" * 16, 1, 8, 5, b"[]")], complete=True)]])
     (odd,) = [unit for unit in fold_log(maker.reader()).batch.units.values() if unit.index == 8]
     with pytest.raises(MalformedEvent, match="expected a JSON object"):
