@@ -26,7 +26,7 @@ def write_documents(directory: Path, log: Log, state: RunState) -> None:
 
 def begin_documents(directory: Path, log: Log, state: RunState) -> Callable[[], None]:
     """As `write_documents`, in two parts: what comes back may be called while `state` goes on."""
-    statistics, checkpoint = render_statistics(state), list(checkpoint_chunks(log, state.batch))
+    statistics, checkpoint = render_statistics(state), checkpoint_chunks(log, state.batch)
 
     def write() -> None:
         replace_file(directory / CHECKPOINT, checkpoint)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from projections import Call
+from projections import Call, UnitTable
 
 
 def plain(value: Any) -> Any:
@@ -14,6 +14,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         fields = [name for name in value.__struct_fields__ if name != "parsed"]
         return type(value).__name__, [(name, plain(getattr(value, name))) for name in fields]
+    if isinstance(value, UnitTable):
+        return value.parts()
     if isinstance(value, dict):
         return [(plain(key), plain(one)) for key, one in value.items()]
     if isinstance(value, list | tuple):
