@@ -11,6 +11,7 @@ from evrun.errors import UsageFault
 from projections import RunState, audit_report, fold_log, worked_on
 
 from . import output
+from .archives import find_readable
 from .audit_tables import GROUPS, MOST_PROMPTS, PROMPT, STEP, as_csv, show
 from .errors import FAILED
 from .output import JsonFlag
@@ -58,7 +59,7 @@ def audit_command(
     """
     _refuse_contradictions(by=by, at=at, settle=settle, note=note, csv=csv, json=json)
     amounts = parse_settlements(settle or [])
-    directory = find_run(run, output_dir)
+    directory = (find_run if amounts else find_readable)(run, output_dir)
     if amounts:
         state, live = settle_calls(directory, amounts, note or "", output.note), False
     else:

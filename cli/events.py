@@ -14,6 +14,7 @@ from evrun.errors import UsageFault
 from projections import EventLister, recorded
 
 from . import output
+from .archives import find_readable
 from .output import JsonFlag
 from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
 
@@ -51,7 +52,8 @@ def events_command(
     Works while the run is going on and after a crash, and changes nothing. Shows only what is durable.
     """
     wanted = Wanted(known_types(kinds or []), unit)
-    reader = LogReader.open(log_of(find_run(run, output_dir)))
+    find = find_run if follow else find_readable  # an archive does not grow while it is read
+    reader = LogReader.open(log_of(find(run, output_dir)))
     try:
         for event in listed(reader, first, last, follow=follow):
             if event is None:

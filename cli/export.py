@@ -9,9 +9,10 @@ from eventlog.storage import LogReader
 from evrun.export import FORMATS, Export, Exported, export_run
 
 from . import output
+from .archives import find_readable
 from .output import JsonFlag
 from .points import sequence_of
-from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of, prompts_only
+from .runs import DATA, OutputDirectory, RunArgument, log_of, prompts_only
 
 Format = Annotated[
     str,
@@ -62,7 +63,7 @@ def export_command(
     One fixed schema for every run. Works from the log while the run goes on and after a crash, touches
     nothing of the run, and holds little in memory. PATH is made whole or not at all.
     """
-    directory = find_run(run, output_dir)
+    directory = find_readable(run, output_dir)
     prompts_only(
         directory, "export", "its rollouts are JSON files in learning_material/, its steps are steps.jsonl"
     )

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from . import output
+from .afterwards import afterwards
 from .config import environment, environment_defaults
 from .errors import explain
 from .fire_flags import plain_switches, step_in_one_word
@@ -42,6 +43,7 @@ COMMANDS = {
     "replay": "Make every view again from the log, or compare the views with it.",
     "verify": "Read the whole log and say whether it is what was made durable.",
     "compact": "Compress the log of a run that nobody works on.",
+    "archive": "Keep a run's log in a directory or a bucket, or bring it back.",
     "import": "Make a run of what another program's run left, to go on with it.",
     "salvage": "Save what is left of a damaged log into a new directory.",
 }
@@ -144,6 +146,8 @@ def call(arguments: list[str]) -> int:
             raise
         output.complain(known.message, known.hint)
         return known.exit_code
+    finally:
+        afterwards.close()
     return result if isinstance(result, int) else 0
 
 

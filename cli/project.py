@@ -11,10 +11,11 @@ from evrun.export import Target
 from evrun.own import Projection, as_pieces, as_value, digest_of
 
 from . import output
+from .archives import find_readable
 from .errors import FAILED
 from .output import JsonFlag
 from .points import sequence_of
-from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
+from .runs import DATA, OutputDirectory, RunArgument, log_of
 
 FoldArgument = Annotated[
     str, typer.Argument(metavar="FILE.py:FOLD", help="The class, for example spend.py:SpendPerHour.")
@@ -53,7 +54,7 @@ def project_command(
     target = None if out is None else Target(out, force=force)
     if target is not None:
         target.check_file()
-    directory = find_run(run, output_dir)
+    directory = find_readable(run, output_dir)
     projection = Projection(fold)
     with LogReader.open(log_of(directory)) as reader:
         sequence = reader.end.sequence if to is None else sequence_of(to, reader, "--to")

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from eventlog.storage import LogReader, Position, lock_holder
 from projections import RunState, fold_log
 
-from .runs import DATA, find_run, log_of
+from .archives import find_readable
+from .runs import DATA, log_of
 
 
 class Reading(NamedTuple):
@@ -29,7 +30,7 @@ def read_run(run: str, output_dir: Path = DATA) -> Reading:
     Whether it is held is asked before the log is read: a run that ends in between is shown as running, with
     its last event, never as interrupted.
     """
-    return read_directory(find_run(run, output_dir))
+    return read_directory(find_readable(run, output_dir))
 
 
 def read_directory(directory: Path) -> Reading:

@@ -12,10 +12,11 @@ from evrun.training import check_training_run, rebuild_training_run
 from projections import TRAINING, FileCheck, check, kind_of, rebuild
 
 from . import output
+from .archives import find_readable, is_borrowed
 from .errors import FAILED
 from .output import JsonFlag
 from .points import sequence_of
-from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
+from .runs import DATA, OutputDirectory, RunArgument, log_of
 
 Out = Annotated[
     Path | None,
@@ -45,7 +46,9 @@ def replay_command(
     Needs no network and never changes the log. With `--check` exits with 0 when every file is what the log
     says, with 1 when one is missing, behind or different; after a crash files may be behind: no damage.
     """
-    directory = find_run(run, output_dir)
+    directory = find_readable(run, output_dir)
+    if is_borrowed(directory) and out is None:
+        raise UsageFault(f"{run} is an archive and has no views", "say with --out DIR where they are")
     target = directory if out is None else out
     if to is not None and out is None and not check_only:
         raise UsageFault("--to needs --out DIR or --check", "the run directory shows the run as it is now")

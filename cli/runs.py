@@ -32,6 +32,7 @@ def find_run(run: str, output_directory: Path = DATA) -> Path:
     for place in places:
         if log_of(place).is_dir():
             return place
+    _refuse_archive(run)
     looked = " and ".join(dict.fromkeys(str(log_of(place)) for place in places))
     raise UsageFault(f"no run {run!r}: looked for {looked}", _what_is_there(run, output_directory))
 
@@ -60,6 +61,17 @@ def run_names(output_directory: Path) -> list[str]:
         return sorted(entry.name for entry in output_directory.iterdir() if log_of(entry).is_dir())
     except OSError:
         return []
+
+
+def _refuse_archive(run: str) -> None:
+    """Say so, where somebody gives an archive to a command that needs the run itself."""
+    from evrun.archive import is_archive  # noqa: PLC0415 - only for this message
+
+    if is_archive(run):
+        raise UsageFault(
+            f"{run} is an archive, and this command is for the run itself",
+            f"`evrun archive --restore {run} DIR` makes a run of it",
+        )
 
 
 def _what_is_there(run: str, output_directory: Path) -> str:

@@ -10,8 +10,9 @@ from evrun.errors import UsageFault
 from projections import Lookup, find_units, loads_lenient, transcript
 
 from . import output
+from .archives import find_readable, place_of
 from .output import JsonFlag
-from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of, prompts_only
+from .runs import DATA, OutputDirectory, RunArgument, log_of, prompts_only
 
 UnitArgument = Annotated[
     str,
@@ -39,12 +40,12 @@ def show_command(
     Also what its tools gave back, how it ended, and what it cost; whole, nothing is cut off. Works for open,
     failed, discarded and superseded attempts, while the run goes on and after a crash. Changes nothing.
     """
-    directory = find_run(run, output_dir)
+    directory = find_readable(run, output_dir)
     prompts_only(directory, "show", "its rollouts are told in learning_material/step_NNNN/tasks/ID.json")
     live = lock_holder(log_of(directory)) is not None
     with LogReader.open(log_of(directory)) as reader:
         found = find_units(reader, unit)
-        name = the_one(found, unit, str(directory))
+        name = the_one(found, unit, place_of(directory))
         told = transcript(reader, name, found.units[name], attempt, live=live)
     if attempt is not None and told["attempt"] is None:
         there = ", ".join(str(one["attempt"]) for one in told["attempts"]) or "none yet"

@@ -5,6 +5,7 @@ from typing import Any
 from projections import state_name, statistics, usd
 
 from . import output
+from .archives import place_of
 from .output import JsonFlag
 from .reading import Reading, read_run
 from .runs import DATA, OutputDirectory, RunArgument, prompts_only
@@ -56,7 +57,7 @@ def show(numbers: dict[str, Any], reading: Reading) -> None:
 def _facts(numbers: dict[str, Any], reading: Reading) -> list[tuple[str, object]]:
     state, reason = state_name(reading.state.batch, held=reading.holder is not None)
     return [
-        ("run", f"{reading.name} in {reading.directory}"),
+        ("run", f"{reading.name} in {place_of(reading.directory)}"),
         ("state", state if reason is None else f"{state}: {reason}"),
         ("model", _known(numbers["model"])),
         ("prompts", f"{numbers['total_prompts']} in {numbers['total_batches']} batches"),

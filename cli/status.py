@@ -5,6 +5,7 @@ from typing import Any
 from projections import status_report
 
 from . import output
+from .archives import place_of
 from .output import JsonFlag
 from .reading import read_run
 from .runs import DATA, OutputDirectory, RunArgument
@@ -26,7 +27,7 @@ def read_status(run: str, output_dir: Any = DATA) -> dict[str, Any]:
     return status_report(
         reading.state,
         run=reading.name,
-        dir=str(reading.directory),
+        dir=place_of(reading.directory),
         holder=reading.holder,
         chain=reading.end.chain.hex(),
     )

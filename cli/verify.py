@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from eventlog.storage import Position, Verdict, verify
+from evrun.archive import verify_archive
 from evrun.errors import UsageFault
 
 from . import output
+from .archives import means_archive
 from .errors import BAD_LOG
 from .output import JsonFlag
 from .runs import DATA, OutputDirectory, RunArgument, find_run, log_of
@@ -46,7 +48,10 @@ def verify_command(
     with 5 when it is lost, unreadable, tampered with or unsupported.
     """
     position = parse_anchor(anchor) if anchor is not None else None
-    verdict = verify(log_of(find_run(run, output_dir)), anchor=position)
+    if means_archive(run):
+        verdict = verify_archive(run, anchor=position)
+    else:
+        verdict = verify(log_of(find_run(run, output_dir)), anchor=position)
     if json:
         output.as_json(verdict_shape(verdict))
     else:

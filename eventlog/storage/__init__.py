@@ -2,6 +2,7 @@
 
 from .compact import compact
 from .compaction import Compacted
+from .durable_log import DurableFile, DurableLog
 from .files import AppendFile, replace_file
 from .filesystem import FileSystem, RealFileSystem
 from .presence import log_exists
@@ -16,6 +17,8 @@ from .writer import LogWriter
 __all__ = [
     "AppendFile",
     "Compacted",
+    "DurableFile",
+    "DurableLog",
     "FileSystem",
     "Gap",
     "LogReader",
