@@ -1,5 +1,6 @@
 """Views compared with the log, writing nothing."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,33 +13,31 @@ from ..state import TRAINING, RunState
 from ..view_names import CHECKPOINT, STATISTICS, TRAJECTORIES, batch_number, row_file_order
 from .documents import checkpoint_chunks
 from .passes import pour, unwanted
-from .regions import Region, batch_regions
-from .row_files import RowBuffer, batch_files
+from .regions import Regions, batch_regions
+from .row_files import RowBuffer, batch_files, size_of
 from .training_check import check_training
-from .window import FileCheck, Why, Window
+from .window import FileCheck, Stretch, Why, Window, Windows
+
+_END = b"\n]}\n"
+"""How a whole checkpoint ends."""
+_LARGEST_HEAD = 1 << 20
 
 
 class _Comparison(RowBuffer):
     """Compares rows with the row files of a directory, and with their places in trajectories.jsonl."""
 
-    def __init__(self, directory: Path, regions: dict[int, Region] | None) -> None:
+    def __init__(self, directory: Path, regions: Regions | None) -> None:
         super().__init__()
-        self._directory = directory
-        self._regions = regions
-        self.files: dict[str, Window] = {}
-        self.places: dict[str, Window] = {}
+        self._joined = regions is not None
+        places = regions or Regions()
+        self.files = Windows(lambda name: Stretch(directory / name))
+        self.places = Windows(lambda name: Stretch(directory / TRAJECTORIES, *places.get(name)))
 
     def take(self, name: str, lines: list[bytes]) -> None:
         data = b"".join(lines)
-        if name not in self.files:
-            self.files[name] = Window(self._directory / name)
-            number = batch_number(name)
-            if number is not None and self._regions is not None:
-                region = self._regions.get(number, Region(0, 0))
-                self.places[name] = Window(self._directory / TRAJECTORIES, region.start, region.end)
-        self.files[name].take(data)
-        if name in self.places:
-            self.places[name].take(data)
+        self.files.take(name, data)
+        if self._joined and batch_number(name) is not None:
+            self.places.take(name, data)
 
 
 def check(reader: Log, directory: Path, to_sequence: int | None = None) -> list[FileCheck]:
@@ -58,10 +57,10 @@ def check(reader: Log, directory: Path, to_sequence: int | None = None) -> list[
     final = _Comparison(directory, regions)
     if revised:
         pour(reader, RowStream(reader, final=state.batch), final, state.sequence, revised)
-    verdicts = {name: window.why() for name, window in grown.files.items() if name not in revised}
+    verdicts = {name: grown.files.why(name) for name in grown.files if name not in revised}
     verdicts |= {name: _revised(name, final.files, grown.files) for name in final.files}
-    wanted = list(verdicts)
-    for name in unwanted(directory, state.batch, wanted):
+    wanted = batch_files(verdicts)
+    for name in unwanted(directory, state.batch, verdicts):
         verdicts[name] = _gone(grown.files.get(name))
     found = [_file_check(name, verdicts[name]) for name in sorted(verdicts, key=row_file_order)]
     there = (directory / TRAJECTORIES).exists()
@@ -74,9 +73,9 @@ def _file_check(name: str, why: Why) -> FileCheck:
     return FileCheck(name, why is None, why)
 
 
-def _revised(name: str, final: dict[str, Window], grown: dict[str, Window]) -> Why:
+def _revised(name: str, final: Windows, grown: Windows) -> Why:
     """A revised file that still shows what it showed before the revision is behind."""
-    why = final[name].why()
+    why = final.why(name)
     return _gone(grown.get(name)) if why == "differs" else why
 
 
@@ -85,28 +84,26 @@ def _gone(grown: Window | None) -> Why:
     return "behind" if grown is not None and grown.why() in {None, "behind"} else "differs"
 
 
-def _trajectories(
-    regions: dict[int, Region] | None, wanted: Iterable[str], final: _Comparison, grown: _Comparison
-) -> Why:
+def _trajectories(regions: Regions | None, wanted: list[str], final: _Comparison, grown: _Comparison) -> Why:
     if regions is None:
         return "differs"
-    names = batch_files(wanted)
-    whys = {_place(name, final.places, grown.places) for name in names}
-    others = regions.keys() - {batch_number(name) for name in names}
-    whys |= {_gone(grown.places.get(f"batch_{number}.jsonl")) for number in others}
+    whys = {_place(name, final.places, grown.places) for name in wanted}
+    there = set(wanted)
+    whys |= {_gone(grown.places.get(name)) for name in regions if name not in there}
     return "differs" if "differs" in whys else "behind" if "behind" in whys else None
 
 
-def _place(name: str, final: dict[str, Window], grown: dict[str, Window]) -> Why:
-    return _revised(name, final, grown) if name in final else grown[name].why()
+def _place(name: str, final: Windows, grown: Windows) -> Why:
+    return _revised(name, final, grown) if name in final else grown.why(name)
 
 
 def _documents(reader: Log, directory: Path, state: RunState) -> list[FileCheck]:
-    checkpoint = b"".join(checkpoint_chunks(reader, state.batch))
-    statistics = render_statistics(state)
+    documents = (
+        (CHECKPOINT, checkpoint_chunks(reader, state.batch)),
+        (STATISTICS, [render_statistics(state)]),
+    )
     return [
-        _file_check(name, _document(directory / name, expected, state.sequence))
-        for name, expected in ((CHECKPOINT, checkpoint), (STATISTICS, statistics))
+        _file_check(name, _document(directory / name, chunks, state.sequence)) for name, chunks in documents
     ]
 
 
@@ -114,16 +111,26 @@ class _Stamp(msgspec.Struct):
     sequence: int
 
 
-def _document(path: Path, expected: bytes, sequence: int) -> Why:
+def _document(path: Path, chunks: Iterable[bytes], sequence: int) -> Why:
     """A document for an earlier sequence is behind; its own word is taken for that."""
+    window = Window(path)
+    for chunk in chunks:
+        window.take(chunk)
+    why = window.why()
+    if why in {None, "missing"}:
+        return why
     try:
-        found = path.read_bytes()
-    except FileNotFoundError:
-        return "missing"
-    if found == expected:
-        return None
-    try:
-        stamp = msgspec.json.decode(found, type=_Stamp)
-    except msgspec.DecodeError:
+        stamp = msgspec.json.decode(_head(path), type=_Stamp)
+    except (msgspec.DecodeError, FileNotFoundError):
         return "differs"
     return "behind" if stamp.sequence < sequence else "differs"
+
+
+def _head(path: Path) -> bytes:
+    """A document without what a checkpoint lists, which may be long."""
+    if path.name != CHECKPOINT:
+        return path.read_bytes()
+    with path.open("rb") as file:
+        first = file.readline(_LARGEST_HEAD)
+        file.seek(-min(len(_END), size_of(path)), os.SEEK_END)
+        return first + _END if file.read() == _END else b""
