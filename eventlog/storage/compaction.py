@@ -89,7 +89,7 @@ class Compaction:
         except BaseException:
             self._forget(temporary)
             raise
-        segment.name = twin_name(name)
+        segment.is_replaced_by(twin_name(name))
         self.remove_plain(name)
         return Compacted(segment.header.number, before_bytes, after_bytes, torn_bytes)
 

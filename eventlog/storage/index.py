@@ -1,45 +1,55 @@
-"""Where to find an event: what is known of each segment, and a sparse index over its frames."""
+"""Where to find an event: what is known of each segment, and a sparse index over its frames.
 
+A compressed segment has an index in its file, so nothing of it is held here but where it begins.
+"""
+
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from .format import INDEX_STEP_BYTES, SEGMENT_HEADER_BYTES
+from .format import INDEX_STEP_BYTES, SEGMENT_HEADER_BYTES, ZERO_CHAIN
 from .framing import Place
 from .header import SegmentHeader
 
+CHAIN_BYTES = len(ZERO_CHAIN)
+
 
 class SparseIndex:
-    """About one place for each 64 KiB of a segment, oldest first.
+    """About one place for each 64 KiB of a plain segment, oldest first, in 56 bytes each.
 
-    One thread notes while others find: the list that a search looks at grows last.
+    One thread notes while others find: the column that a search looks at grows last.
     """
 
     def __init__(self, start: Place) -> None:
-        self._places = [start]
-        self._sequences = [start.sequence]
+        self.start = start
+        self._chains = bytearray()
+        self._times = array("Q")
+        self._offsets = array("Q")
+        self._sequences = array("Q")
         self._noted_bytes = start.offset_bytes
-
-    @property
-    def start(self) -> Place:
-        """The place before the segment's first frame."""
-        return self._places[0]
+        self._noted_sequence = start.sequence
 
     def note(self, place: Place) -> None:
         """Remember that a frame ends here and another begins, if the last place is far enough back."""
         if (
             place.offset_bytes - self._noted_bytes >= INDEX_STEP_BYTES
-            and place.sequence > self._sequences[-1]
+            and place.sequence > self._noted_sequence
         ):
-            self._noted_bytes = place.offset_bytes
-            self._places.append(place)
+            self._noted_bytes, self._noted_sequence = place.offset_bytes, place.sequence
+            self._chains += place.chain
+            self._times.append(place.time_ns)
+            self._offsets.append(place.offset_bytes)
             self._sequences.append(place.sequence)
 
     def find(self, sequence: int) -> Place:
         """The nearest place before the frame that holds `sequence`."""
-        at = bisect_right(self._sequences, sequence - 1)
-        return self._places[max(0, at - 1)]
+        at = bisect_right(self._sequences, sequence - 1) - 1
+        if at < 0:
+            return self.start
+        chain = bytes(self._chains[CHAIN_BYTES * at : CHAIN_BYTES * (at + 1)])
+        return Place(self._sequences[at], chain, self._times[at], self._offsets[at])
 
 
 @dataclass(slots=True)
@@ -55,6 +65,11 @@ class SegmentMap:
     def stop_bytes(self) -> int:
         """No frame of the log reaches behind this offset."""
         return self.header.allocated_bytes if self.end_bytes is None else self.end_bytes
+
+    def is_replaced_by(self, twin: str) -> None:
+        """From now on the segment is read from its compressed twin, which has an index of its own."""
+        self.name = twin
+        self.index = SparseIndex(self.index.start)
 
 
 @dataclass(slots=True)

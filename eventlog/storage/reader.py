@@ -157,6 +157,7 @@ class LogReader:
         place = segment.index.find(first)
         stop = segment.stop_bytes
         with self._open(segment, place) as file:
+            place = file.nearest(place, first)
             frames = file.walk(segment.header.stamp, place, stop)
             while place.sequence < last and place.offset_bytes != segment.end_bytes:
                 try:
@@ -177,7 +178,7 @@ class LogReader:
                 except FileNotFoundError:
                     twin = twin_name(segment.name)
                     file = stack.enter_context(open_segment(self._filesystem, self._directory, twin))
-                    segment.name = twin
+                    segment.is_replaced_by(twin)
                 yield file
         except FileNotFoundError as error:
             raise unreadable(segment.name, place.offset_bytes, error) from error

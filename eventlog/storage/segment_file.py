@@ -46,6 +46,14 @@ class PlainSegment:
         """See `scan.walk`."""
         return walk(self._source, stamp, place, stop_bytes)
 
+    def nearest(self, place: Place, sequence: int) -> Place:  # noqa: ARG002 - it has no index of its own
+        """`place`: only the catalog knows more of a plain segment."""
+        return place
+
+    def sound_end(self, start: Place) -> Place | None:  # noqa: ARG002 - as in a compressed segment
+        """None: a plain segment has to be walked."""
+        return None
+
     def look_behind(self, stamp: Stamp, end_bytes: int) -> Evidence:
         """See `scan.look_behind`."""
         return look_behind(self._source, stamp, end_bytes)

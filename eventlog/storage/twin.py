@@ -109,6 +109,16 @@ def pack_index(entries: Iterable[BlockEntry]) -> bytes:
     return b"".join(TWIN_ENTRY.pack(*entry) for entry in entries)
 
 
-def parse_index(data: bytes) -> list[BlockEntry]:
-    """The blocks of an index, whose checksum was found right."""
-    return [BlockEntry._make(fields) for fields in TWIN_ENTRY.iter_unpack(data)]
+class BlockIndex:
+    """The blocks of an index, whose checksum was found right; each is read when it is asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data) // TWIN_ENTRY.size
+
+    def __getitem__(self, number: int) -> BlockEntry:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return BlockEntry._make(TWIN_ENTRY.unpack_from(self._data, number * TWIN_ENTRY.size))

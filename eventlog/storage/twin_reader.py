@@ -1,6 +1,6 @@
 """Reading a compressed segment: the frames of the plain one, at the same offsets, just as verified."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from xxhash import xxh3_64_intdigest
@@ -21,7 +21,7 @@ from .framing import Place, Stamp
 from .header import NotAHeader, SegmentHeader, parse_segment_header
 from .scan import Evidence, Walk
 from .source import Source
-from .twin import BlockEntry, TwinSummary, parse_index, parse_summary
+from .twin import BlockEntry, BlockIndex, TwinSummary, parse_summary
 
 LARGEST_BLOCK_BYTES = MAX_COMMIT_BYTES + MEBIBYTE
 
@@ -106,6 +106,31 @@ class CompressedSegment:
             return str(error)
         return "the compressed segment ends there"
 
+    def nearest(self, place: Place, sequence: int) -> Place:
+        """The last place, not before `place`, from which a walk comes to the frame that holds `sequence`."""
+        try:
+            entries = self.blocks().entries
+        except Damaged:
+            return place  # the walk says what is wrong
+        number = bisect_left(entries, sequence, key=_sequence) - 1
+        if number < 0 or entries[number].offset_bytes <= place.offset_bytes:
+            return place
+        return entries[number].start
+
+    def sound_end(self, start: Place) -> Place | None:
+        """The place after the last frame, if every byte of the file is still the one that was written.
+
+        Each byte is under a checksum, and what was written was decoded and proved before it got its name: so
+        nothing has to be unpacked to know that no accident has happened to it. None: not so, or not from
+        `start` on; a walk says what is wrong.
+        """
+        try:
+            blocks = self.blocks()
+        except Damaged:
+            return None
+        first = blocks.entries[0].start if blocks.entries else blocks.end_of_commits
+        return blocks.summary.end if first == start and blocks.are_sound() else None
+
     def look_behind(self, _stamp: Stamp, _end_bytes: int) -> Evidence:
         """Nothing lies behind the end: what a crash left there was put aside before compression."""
         return Evidence()
@@ -124,7 +149,7 @@ class Blocks:
         index = source.read(summary.index_offset_bytes, summary.index_bytes)
         if len(index) != summary.index_bytes or xxh3_64_intdigest(index) != summary.index_checksum:
             raise Damaged("the index of the blocks does not match its checksum")
-        self.entries: list[BlockEntry] = parse_index(index)
+        self.entries: BlockIndex | list[BlockEntry] = BlockIndex(index)
         self._decompressor = decompressor_of(source, summary)
 
     def frames(self, stamp: Stamp, place: Place) -> Iterator[Frame]:
@@ -146,6 +171,17 @@ class Blocks:
                 raise Damaged("the compressed segment does not continue the chain")
         elif self.summary.sealed:
             yield seal_frame(stamp, place)
+
+    def are_sound(self) -> bool:
+        """Whether the blocks lie without gaps between dictionary and index, each as its checksum says."""
+        at = TWIN_CONTENT_OFFSET + self.summary.dictionary_bytes
+        for number in range(len(self.entries)):
+            entry = self.entries[number]
+            stored = self._source.read(entry.file_offset_bytes, entry.stored_bytes)
+            if entry.file_offset_bytes != at or xxh3_64_intdigest(stored) != entry.checksum:
+                return False
+            at += entry.stored_bytes
+        return at == self.summary.index_offset_bytes
 
     def decode(self, number: int, stamp: Stamp) -> list[Frame]:
         """The frames of one block, verified from its recorded start to the recorded start of the next.
@@ -195,3 +231,7 @@ def decompressor_of(source: Source, summary: TwinSummary) -> ZstdDecompressor:
 
 def _offset(entry: BlockEntry) -> int:
     return entry.offset_bytes
+
+
+def _sequence(entry: BlockEntry) -> int:
+    return entry.sequence

@@ -36,7 +36,7 @@ def verify(
 
 def _examine(filesystem: FileSystem, path: str, anchor: Position | None) -> Verdict:
     live = read_holder(filesystem, path) is not None
-    return examine(Survey(filesystem, path), live=live, anchor=anchor)
+    return examine(Survey(filesystem, path, thorough=True), live=live, anchor=anchor)
 
 
 def lock_holder(directory: Path, *, filesystem: FileSystem | None = None) -> dict[str, str] | None:

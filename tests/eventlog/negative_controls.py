@@ -26,7 +26,13 @@ from .properties.crashes import (
     check_prefix,
     check_recovery_is_idempotent,
 )
-from .properties.damage import check_anchors, check_no_resurrection, check_no_silent_loss, check_versions
+from .properties.damage import (
+    check_anchors,
+    check_no_resurrection,
+    check_no_silent_loss,
+    check_opening_finds_damage,
+    check_versions,
+)
 from .properties.faults import (
     check_failed_sync_is_final,
     check_failed_write_leaves_nothing,
@@ -91,6 +97,7 @@ CONTROLS = (
     Control(
         "a segment that is compressed already is compressed again", 16, check_compressing_beside_a_writer, 2
     ),
+    Control("the blocks of a compressed segment are passed by unread", 4, check_opening_finds_damage, 200),
     Control("a second look keeps what the first one found", 16, check_readers_while_files_change, 1),
     Control(SET_ORDER, 18, check_views_depend_on_the_events_alone, 120),
 )

@@ -109,6 +109,28 @@ def check_no_silent_loss_without_head():
             assert not verify(LOG, filesystem=image).opens, f"{segment} cut at {cut} of {size} opens"
 
 
+def check_opening_finds_damage(one_in):
+    """4. A compressed log that opens for writing reads to its end: no damage is left for a reader to find.
+
+    Nothing is unpacked to open it, but for the last segment: the checksums over its bytes have to be enough.
+    """
+    disk, events = a_log(compressed=True)
+    assert len([name for name in segments_in(disk) if name.endswith(".evz")]) > 2
+    opened = 0
+    for damage in all_damages(disk, Random(one_in), one_in=one_in):
+        image = disk.after_process_crash()
+        damage.apply(image)
+        with contextlib.suppress(LogRefused):
+            open_log(image, seed=9).close()
+            opened += 1
+            try:
+                found = events_in(image)
+            except LogRefused as error:
+                raise AssertionError(f"{damage} was found by a reader only: {error}") from error
+            assert found == events, damage
+    assert opened  # damage to LOCK, or to one slot of HEAD
+
+
 def check_no_resurrection(_):
     """6. What was dropped never returns, even if a stale whole frame stands where the next is expected.
 

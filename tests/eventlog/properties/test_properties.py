@@ -29,6 +29,11 @@ def test_property_04_no_damage_is_silent(one_in):
     damage.check_no_silent_loss(one_in)
 
 
+def test_property_04_a_compressed_log_that_opens_for_writing_reads_to_its_end():
+    """It is opened by the checksums over its bytes, without unpacking; that finds every damage."""
+    damage.check_opening_finds_damage(200)
+
+
 def test_property_05_recovery_is_idempotent_and_a_crash_inside_it_changes_nothing():
     """Every operation of an opening and of the first append after it, on many crashed disks."""
     crashes.check_recovery_is_idempotent(10)
