@@ -4,10 +4,10 @@ Events are folded only once they are durable, in the order of the log, on the ev
 state and no file ever shows what a crash could undo.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from eventlog.events import Event, Recorded, encode_event
+from eventlog.events import Event, Recorded, decode_event, encode_event
 from eventlog.storage import LogWriter, Ticket
 from projections import RunState
 
@@ -67,14 +67,24 @@ class Journal:
             EventTooLarge, LogClosed: nothing was queued.
             RunFailed: a fold or view failed before; the log is whole.
         """
-        if self._broken is not None:
-            raise RunFailed(f"a view or fold failed: {self._broken!r}") from self._broken
-        self.has_written = True
+        self._check()
         return self._writer.submit_async(
             [encode_event(event) for event in events], on_durable=lambda ticket: self._fold(ticket, events)
         )
 
-    def _fold(self, ticket: Ticket, events: tuple[Event, ...]) -> None:
+    def record_encoded(self, payloads: Sequence[bytes]) -> Ticket:
+        """As `record`, of events that are too many to be held: they are made anew from their bytes."""
+        self._check()
+        return self._writer.submit_async(
+            payloads, on_durable=lambda ticket: self._fold(ticket, map(decode_event, ticket.payloads))
+        )
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise RunFailed(f"a view or fold failed: {self._broken!r}") from self._broken
+        self.has_written = True
+
+    def _fold(self, ticket: Ticket, events: Iterable[Event]) -> None:
         try:
             for sequence, event in enumerate(events, ticket.first_sequence):
                 record = Recorded(sequence, ticket.time_ns, self._writer.epoch, event)

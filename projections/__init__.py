@@ -91,7 +91,7 @@ from .transcript_report import transcript
 from .transcript_units import Lookup, find_units
 from .unit_rows import Unit
 from .unit_table import UnitTable
-from .units import idempotency_key, unit_name
+from .units import idempotency_key, unit_key, unit_name
 from .view_names import is_view
 
 __all__ = [
@@ -234,6 +234,7 @@ __all__ = [
     "tool_succeeded",
     "transcript",
     "trial_unit",
+    "unit_key",
     "unit_name",
     "unknown_calls",
     "unreadable",

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .identities import Identities, UnitNames, key_of
+from projections import unit_key
+
+from .identities import Identities, UnitNames
 
 
 class NewSamples:
@@ -60,7 +62,9 @@ def compare(identities: Identities, planned: Iterable[tuple[str, bool]], samples
     known = bytearray(len(identities))
     gone, rows_gone = UnitNames(), UnitNames()
     for unit, withdrawn in planned:
-        content, occurrence, sample = key_of(unit)
+        key = unit_key(unit)
+        assert key is not None  # it was planned
+        content, occurrence, sample = key
         row = identities.place_of(content, occurrence)
         if row is not None:
             known[row] = 1

@@ -1,9 +1,10 @@
 """Lines of OpenAI batch files, checked as requests that can be sent."""
 
 import hashlib
+from array import array
 from typing import Any
 
-from projections import row_messages
+from projections import PackedIndex, row_messages
 
 from .dataset_terms import Terms
 from .dataset_words import kind, shown
@@ -16,7 +17,9 @@ class BatchLines:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._names: dict[bytes, int] = {}
+        self._names = PackedIndex()
+        # The line of each name, where the index has it.
+        self._lines = array("Q")
         self._model: tuple[str, str] | None = (terms.model, "the run's model is") if terms.model else None
 
     def complaint(self, line: int, row: dict[str, Any]) -> str | None:
@@ -38,9 +41,12 @@ class BatchLines:
 
     def _again(self, line: int, custom_id: str) -> str | None:
         key = hashlib.sha256(custom_id.encode("utf-8", "surrogatepass")).digest()[:16]
-        first = self._names.setdefault(key, line)
+        place = self._names.add(key, 1, 1)
+        if place == len(self._lines):
+            self._lines.append(line)
+            return None
         name = shown(custom_id.encode("utf-8", "replace"))
-        return None if first == line else f"custom_id {name} is that of line {first} too"
+        return f"custom_id {name} is that of line {self._lines[place]} too"
 
     def _foreign_model(self, line: int, model: Any) -> str | None:
         if model is None:

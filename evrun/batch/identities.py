@@ -109,10 +109,3 @@ class UnitNames:
     def add(self, content: bytes, occurrence: int, sample: int = _ROW) -> None:
         """One more unit, or, without a sample, a whole row; one that is there already changes nothing."""
         self._index.add(content, occurrence, sample)
-
-
-def key_of(unit: str) -> tuple[bytes, int, int]:
-    """The content id, occurrence and sample of a unit, from its name."""
-    content, _, rest = unit.removeprefix("prompt:").partition("#")
-    occurrence, _, sample = rest.partition(".")
-    return bytes.fromhex(content), int(occurrence), int(sample)

@@ -1,7 +1,7 @@
 """Opening a run, new or going on. What can be refused is refused before anything is written."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn
@@ -213,14 +213,16 @@ def comparison(scanned: Scan, batch: BatchState, settings: Settings) -> Comparis
     return compare(scanned.identities, planned, settings.samples)
 
 
-def replanned(batch: BatchState, compared: Comparison) -> list[Event]:
+def replanned(batch: BatchState, compared: Comparison) -> Iterator[Event]:
     """What a resume says about the plan in its first commit: rows that are gone, and that new ones come.
 
     The plan counts as incomplete from here on until its last chunk is durable: so a crash in between is seen.
     """
-    gone: list[Event] = [PromptsWithdrawn(list(names)) for names in _chunks(compared.gone)]
-    begun = [PromptsPlanned([], complete=False)] if len(compared.new) and batch.plan_complete else []
-    return [*gone, *begun]
+    gone = iter(compared.gone)
+    while names := list(islice(gone, WITHDRAWN_CHUNK)):
+        yield PromptsWithdrawn(names)
+    if compared.new and batch.plan_complete:
+        yield PromptsPlanned([], complete=False)
 
 
 def further_plan(
@@ -244,12 +246,6 @@ def further_plan(
     return plan(lines, scanned, compared.new, numbering, settings.samples)
 
 
-def _chunks(names: Iterable[str]) -> Iterator[list[str]]:
-    left = iter(names)
-    while chunk := list(islice(left, WITHDRAWN_CHUNK)):
-        yield chunk
-
-
 def _numbering(batch: BatchState, settings: Settings) -> Numbering:
     whole = batch.plan_complete or batch.batches == batch.complete_batches
     last, filled, highest = batch.batches, 0, -1
@@ -270,9 +266,8 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
     They belong into one commit with the changed setting: half of them would be taken for all.
     """
     rules, rows = rules_of(settings), RowSource(reader)
-    for name, unit in batch.units.items():
-        if unit.outcome not in {"kept", "discarded"}:
-            continue
+    for name in batch.units.names_with("kept", "discarded"):
+        unit = batch.units[name]
         boundary = decode_event(reader.read_one(unit.boundary).payload)
         if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
             facts = Facts(boundary.counts, unit.unknown_tools, unit.score)
@@ -285,7 +280,7 @@ def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterat
 
 def units_to_retry(batch: BatchState, options: Options) -> Iterator[str]:
     """Finished units that this resume gives another attempt."""
-    return _with_outcomes(batch, _retried(options))
+    return batch.units.names_with(*_retried(options), gone=False)
 
 
 def units_to_work_on(batch: BatchState, options: Options) -> Iterator[str]:
@@ -296,17 +291,11 @@ def units_to_work_on(batch: BatchState, options: Options) -> Iterator[str]:
     """
     left_open = set(batch.open)
     yield from list(batch.open)
-    for name in _with_outcomes(batch, {"pending", *_retried(options)}):
+    for name in batch.units.names_with("pending", *_retried(options), gone=False):
         if name not in left_open:
             yield name
 
 
-def _retried(options: Options) -> set[str]:
-    return ({"failed"} if options.retry_failed else set()) | (
-        {"discarded"} if options.retry_discarded else set()
-    )
-
-
-def _with_outcomes(batch: BatchState, outcomes: set[str]) -> Iterator[str]:
-    """The units in the plan that have one of these outcomes when the search comes to them."""
-    return batch.units.names_with(*outcomes, gone=False)
+def _retried(options: Options) -> list[str]:
+    asked = {"failed": options.retry_failed, "discarded": options.retry_discarded}
+    return [outcome for outcome, again in asked.items() if again]

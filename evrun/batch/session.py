@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import anyio
@@ -111,7 +112,7 @@ class _Session:
                 self._say_left_out(settings, prepared, toolbox)
                 further = opening.first_plan(options.dataset, settings, scanned)
                 del scanned  # it goes when the plan is made, not when the run ends
-                return await self._work.run(writer, views, settings, Beginning(first, further), toolbox)
+                return await self._work.run(writer, views, settings, Beginning(first, (), further), toolbox)
 
     async def resume(self) -> Result:
         """Go on with a run."""
@@ -134,24 +135,27 @@ class _Session:
         # A run that was imported may not know its model.
         settings = await choose_model(resolve(self._options, recorded, self._environment), self._environment)
         rows = RowSource(writer.reader())
-        opening.check_plan_options(self._options, recorded, settings, state.batch, rows)
+        await to_thread.run_sync(
+            opening.check_plan_options, self._options, recorded, settings, state.batch, rows
+        )
         # All that this resume intends is one commit, so that a crash leaves all of it or nothing.
         caps = caps_now(state.ledger.caps, self._options.caps)
         first: list[Event] = opening.recapped(state.ledger.caps, caps)
         first += opening.orphaned(state.ledger)
+        more: Iterable[Event] = ()
         further: Iterable[Event] = ()
         new_rows = False
         if self._options.dataset is not None or not state.batch.plan_complete:
             path = self._options.dataset or Path(settings.dataset)
             scanned = await self._scan(path, settings)
-            compared = opening.comparison(scanned, state.batch, settings)
+            compared = await to_thread.run_sync(opening.comparison, scanned, state.batch, settings)
             new_rows = bool(compared.new)
             self._say_compared(compared)
-            first += opening.replanned(state.batch, compared)
+            more = opening.replanned(state.batch, compared)
             further = opening.further_plan(path, settings, state.batch, scanned, compared)
             del scanned, compared  # they go when the plan is made, not when the run ends
         if rules_of(recorded) != rules_of(settings):
-            first += opening.rejudged(writer.reader(), state.batch, settings)
+            more = chain(more, opening.rejudged(writer.reader(), state.batch, settings))
         prepared = None
         if new_rows or self._work.left(state):
             check_endpoint(settings, self._environment)
@@ -166,7 +170,7 @@ class _Session:
             self._say_unjudged(recorded, settings, state.batch)
             opened = opening.opened(writer.epoch, os.getpid())
             first = [opened, *([change] if change else []), *first]
-            return await self._work.run(writer, views, settings, Beginning(first, further), toolbox)
+            return await self._work.run(writer, views, settings, Beginning(first, more, further), toolbox)
 
     async def _check_caps(self, caps: Mapping[str, int], settings: Settings) -> None:
         """Refuse what no cap could hold. The table of prices is read in a thread: it takes a while."""

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import anyio
 from anyio import to_thread
 
 from eventlog.errors import AppendError
-from eventlog.events import Event, Recorded, RunFinished, SessionClosed, SettingsChanged
+from eventlog.events import Event, Recorded, RunFinished, SessionClosed, SettingsChanged, encode_event
 from eventlog.storage import LogWriter
 from projections import RowSource, RunState, Views, result_report
 
@@ -80,9 +81,13 @@ def report_of(result: Result, options: Options) -> dict[str, Any]:
 
 
 class Beginning(NamedTuple):
-    """What a session writes before it works: its intent, in one commit, and the plan that follows from it."""
+    """What a session writes before it works: its intent, in one commit, and the plan that follows from it.
+
+    `more` is of the same commit as `first`, and may be so much that it is never held, but for its bytes.
+    """
 
     first: list[Event]
+    more: Iterable[Event]
     further: Iterable[Event]
 
 
@@ -158,7 +163,11 @@ class Work:
         return self._result(writer, views)
 
     async def _record(self, journal: Journal, beginning: Beginning) -> None:
-        await journal.record(*beginning.first)
+        intent = chain(beginning.first, beginning.more)
+        # In a thread: of a large run it takes a while to find all that a resume changes.
+        payloads = await to_thread.run_sync(lambda: [encode_event(event) for event in intent])
+        await journal.record_encoded(payloads)
+        del payloads
         for events in commits_of(beginning.further):
             if self._control.stopping:
                 return

@@ -63,7 +63,7 @@ class Planner:
         scanned = scan_dataset(self.path, self.settings, skip_bad_rows=False)
         compared = comparison(scanned, self.state, self.settings)
         planned = further_plan(self.path, self.settings, self.state, scanned, compared)
-        events = replanned(self.state, compared)
+        events = list(replanned(self.state, compared))
         for event in events:
             self.apply(event)
         for event in planned:

@@ -2,9 +2,12 @@
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from eventlog.events import SpendCorrected
 from evrun.bounds import Bound
-from evrun.budget import Budget, Shortage
+from evrun.budget import Budget, Shortage, prompt_parts
 from evrun.caps import NS_PER_HOUR
 from evrun.ledger import in_doubt
 from evrun.prices import parse_price
@@ -142,3 +145,25 @@ def test_a_model_without_a_price_is_refused_under_a_cap_on_money_unless_that_is_
         assert (other is None) == (cap == "role_usd.learner")
 
     run(main)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([A, B]), st.sampled_from(["doubt", "settle", "look"])), max_size=12)
+)
+@settings(max_examples=30, deadline=None)
+def test_what_is_in_doubt_of_a_prompt_is_counted_whoever_else_has_doubts(steps):
+    """As adding up all doubts would say, when calls go in doubt and when a person settles them."""
+    bank = Bank(prompt_usd=10_000)
+    parts = prompt_parts(bank.state.ledger, bank.state.batch)
+    for number, (unit, step) in enumerate(steps):
+        doubts = bank.state.ledger.in_doubt
+        if step == "doubt":
+            reserved = bank.order(bound_of(10 + number), unit)
+            bank.durable(reserved)
+            bank.durable(in_doubt(reserved, "lost"))
+        elif step == "settle" and doubts:
+            bank.durable(SpendCorrected(next(reversed(doubts)), 3, "the invoice"))
+        else:
+            left = 10_000 - bank.state.batch.units[unit].all_nano_usd
+            left -= sum(call.bound_nano_usd for call in doubts.values() if call.unit == unit)
+            assert [part.left for part in parts(unit, "rollout")] == [left]

@@ -6,7 +6,7 @@ import errno
 import pytest
 
 from eventlog.errors import LogClosed, NotWritten, OutcomeUnknown
-from eventlog.events import RowsSkipped
+from eventlog.events import RowsSkipped, encode_event
 from evrun.errors import RunFailed
 from tests.evrun.acting import FailingDisk, events_in, names_in, open_journal, plan_one, run
 
@@ -37,6 +37,23 @@ def test_events_are_folded_when_they_are_durable_and_not_before(tmp_path):
     run(main)
     assert [(record.sequence, record.session) for record in seen] == [(1, 1), (2, 1)]
     assert seen[0].time_ns == seen[1].time_ns
+
+
+def test_events_that_come_as_bytes_are_folded_as_those_that_come_as_objects(tmp_path):
+    """One commit, the same records, nothing before it is durable."""
+    seen = []
+
+    async def main():
+        with open_journal(tmp_path, see=seen.append) as journal:
+            await journal.record(fact(1))
+            ticket = journal.record_encoded([encode_event(fact(2)), encode_event(fact(3))])
+            assert journal.state.sequence == 1
+            await ticket
+            assert journal.state.sequence == 3
+
+    run(main)
+    assert [record.event for record in seen] == events_in(tmp_path) == [fact(1), fact(2), fact(3)]
+    assert seen[0].time_ns < seen[1].time_ns == seen[2].time_ns
 
 
 def test_facts_are_folded_in_the_order_of_the_log_whoever_awaits_first(tmp_path):
