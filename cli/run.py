@@ -86,6 +86,8 @@ def run_command(
     request_timeout: o.RequestTimeout = None,
     rpm: o.Rpm = None,
     tpm: o.Tpm = None,
+    executor: o.Executor = None,
+    ray_address: o.RayAddress = None,
     otel: o.Otel = None,
     verbose: o.Verbose = False,
     log_prefix_chars: o.LogPrefixChars = 100,

@@ -92,6 +92,9 @@ RequestTimeout = Annotated[float | None, Option(help="Seconds for one request.  
 Rpm = Annotated[int | None, Option(help="At most so many requests a minute.")]
 Tpm = Annotated[int | None, Option(help="At most so many tokens a minute.")]
 
+Executor = Annotated[str | None, Option(metavar="local|ray", help="Where prompts are worked on.  [local]")]
+RayAddress = Annotated[str | None, Option(metavar="HOST:PORT|auto", help="The Ray cluster's head.")]
+
 # What to show.
 Otel = Annotated[str | None, Option(metavar="URL", help="Spans go to this OpenTelemetry collector.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Check and estimate; spend and write nothing.")]
@@ -104,7 +107,7 @@ _AS_GIVEN = (
     "tool_choice", "tools", "rpm", "tpm", "otel", "model", "base_url", "api_key_env", "concurrency",
     "max_turns", "max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_disabled",
     "system_prompt", "ephemeral_system_prompt", "distribution", "require_reasoning", "retries",
-    "prompt_timeout", "request_timeout", "provider_sort", "unknown_price",
+    "prompt_timeout", "request_timeout", "provider_sort", "unknown_price", "executor", "ray_address",
 )  # fmt: skip
 
 

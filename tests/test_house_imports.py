@@ -34,6 +34,7 @@ ALONE = {
     "evrun/training/learner_endpoint.py": ("aiohttp",),
     "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
     "evrun/effects/web.py": ("httpx",),
+    "evrun/executors/ray_cluster.py": ("ray",),
     "evrun/effects/git.py": ("dulwich",),
     "evrun/training/gepa_search.py": ("gepa",),
     "evrun/training/manifest.py": ("yaml",),

@@ -20,6 +20,7 @@ from ..prices import parse_price
 from ..tools import check_sources
 from .agent_setting import absolute_agent, check_agent, is_program
 from .dialects import DIALECTS, endpoint_values
+from .executor_setting import check_executor, executor_values
 from .headers import brings_a_key
 from .judge_setting import judge_values
 from .settings import (
@@ -109,6 +110,7 @@ def resolve(options: Options, recorded: Settings | None, environment: Mapping[st
         values["base_url"] = None
     else:
         values |= endpoint_values(values, given, recorded.api if recorded else None, environment)
+    values |= executor_values(values, given)
     values |= judge_values(values, given="judge" in given, new=recorded is None)
     settings = msgspec.convert(values, Settings)
     _check(settings)
@@ -165,6 +167,7 @@ def _check(settings: Settings) -> None:
     _check_endpoint(settings)
     check_wire(settings)
     check_agent(settings)
+    check_executor(settings)
     check_collector(settings.otel)
 
 

@@ -168,9 +168,14 @@ class Sender:
             order, body, bound, timeout_s=timeout_s, first=first, conclude=conclude, told=told
         )
         self._s.limiter.settle(permit, *done.took)
-        if done.over_bound is not None and self._s.budget.capped:
-            self._pause_for(f"an answer took more than its bound, so that no cap can hold: {done.over_bound}")
+        if done.over_bound is not None:
+            self.over_bound(done.over_bound)
         return done
+
+    def over_bound(self, how: str) -> None:
+        """An answer took more than was set aside for it: under a cap nothing more may be sent."""
+        if self._s.budget.capped:
+            self._pause_for(f"an answer took more than its bound, so that no cap can hold: {how}")
 
     async def again(self, verdict: Verdict) -> Next:
         """What a verdict means for the request; where it may be tried again, the wait before that is over."""

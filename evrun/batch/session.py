@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import chain
@@ -19,6 +19,7 @@ from ..caps import caps_now
 from ..effects.memory import suit_many_small_objects
 from ..effects.signals import watch_signals
 from ..errors import Stopped, UsageFault, leaf
+from ..executors import Cluster
 from ..tools import Prepared, Toolbox
 from . import opening
 from .comparison import Comparison
@@ -32,13 +33,22 @@ from .settings import Settings, settings_from_record
 from .tool_sources import prepare_tools, same_tools, toolsets_left_out
 from .work import Beginning, Result, Ui, Work
 
+Connect = Callable[[Settings], Awaitable[Cluster | None]]
+"""Connects to the cluster that settings ask for; null where they ask for none."""
+
 
 async def run_batch(
-    options: Options, environment: Mapping[str, str], ui: Ui, switch: Switch | None = None
+    options: Options,
+    environment: Mapping[str, str],
+    ui: Ui,
+    switch: Switch | None = None,
+    *,
+    connect: Connect | None = None,
 ) -> Result:
     """Begin or continue a batch run, and work until it is done or told to end.
 
     With a `switch` that is how it is told, and signals are left to whoever has them; else signals tell it.
+    `connect` gives the cluster that the settings ask for, where it is not the usual one.
 
     Raises:
         UsageFault: refused; nothing was spent and nothing was changed.
@@ -47,7 +57,7 @@ async def run_batch(
     """
     check_run_name(options.run_name)
     there = opening.check_name_is_free(options)
-    session = _Session(options, environment, ui)
+    session = _Session(options, environment, ui, connect)
     try:
         async with anyio.create_task_group() as group:
             if switch is None:
@@ -58,6 +68,8 @@ async def run_batch(
             group.cancel_scope.cancel()
     except BaseExceptionGroup as error:
         raise leaf(error) from error
+    finally:
+        await session.leave_cluster()
     return result
 
 
@@ -68,7 +80,10 @@ def run_batch_sync(options: Options, environment: Mapping[str, str], ui: Ui) -> 
 
 
 class _Session:
-    def __init__(self, options: Options, environment: Mapping[str, str], ui: Ui) -> None:
+    def __init__(
+        self, options: Options, environment: Mapping[str, str], ui: Ui, connect: Connect | None
+    ) -> None:
+        self._connect = connect
         self._options = options
         self._environment = environment
         self._ui = ui
@@ -96,6 +111,7 @@ class _Session:
         caps = caps_now({}, options.caps)
         await self._check_caps(caps, settings)
         prepared = await prepare_tools(settings, self._environment)
+        await self._join_cluster(settings)
         self._go_on()
         with closing(await self._open_writer()) as writer:
             views = await to_thread.run_sync(self._open_views, writer)
@@ -161,6 +177,7 @@ class _Session:
             check_endpoint(settings, self._environment)
             await to_thread.run_sync(check_judge, settings)
             await self._check_caps(caps, settings)
+            await self._join_cluster(settings)
         if new_rows or self._work.left(state) or not same_tools(recorded, settings):
             prepared = await prepare_tools(settings, self._environment)
         async with self._work.tools(writer, prepared, state.batch.toolsets) as toolbox:
@@ -171,6 +188,20 @@ class _Session:
             opened = opening.opened(writer.epoch, os.getpid())
             first = [opened, *([change] if change else []), *first]
             return await self._work.run(writer, views, settings, Beginning(first, more, further), toolbox)
+
+    async def leave_cluster(self) -> None:
+        """Nothing more is to be done there."""
+        if self._work.cluster is not None:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(self._work.cluster.close)
+
+    async def _join_cluster(self, settings: Settings) -> None:
+        """Connect to the cluster that is asked for, if one is, before anything is written."""
+        if self._connect is None:
+            from ..executors.opening import connect  # noqa: PLC0415 (it is built on this package)
+
+            self._connect = connect
+        self._work.cluster = await self._connect(settings)
 
     async def _check_caps(self, caps: Mapping[str, int], settings: Settings) -> None:
         """Refuse what no cap could hold. The table of prices is read in a thread: it takes a while."""

@@ -14,6 +14,8 @@ PROVIDER_SORTS = ("price", "throughput", "latency")
 APIS = ("openai", "anthropic")
 CHAT = "chat"
 """The built-in agent."""
+LOCAL, RAY = "local", "ray"
+EXECUTORS = (LOCAL, RAY)
 UNKNOWN_TOOLS = ("discard", "keep")
 
 
@@ -25,7 +27,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     the environment. `tools` are paths of Python files, `mcp_config` is one of a JSON file, `web_allow` names
     the hosts that may be fetched from (null: all that are public). `unknown_tools` null means: discard
     where reasoning is required, else keep. `judge_text` is the text of the judge's rubric, or of
-    its file. `rpm` and `tpm` are requests and tokens per minute.
+    its file. `rpm` and `tpm` are requests and tokens per minute. `executor` is where sessions run;
+    `ray_address` null means: the cluster that Ray finds, or one of its own.
     """
 
     dataset: str
@@ -77,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     otel: str | None = None
     prices: list[str] = []
     unknown_price: str = "refuse"
+    executor: str = LOCAL
+    ray_address: str | None = None
 
 
 # What does not change a trajectory: where the work is done, how much at once, how patiently, and which of the
@@ -86,6 +91,7 @@ OPERATIONAL = frozenset(
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
         "require_reasoning", "unknown_tools", "judge", "judge_text", "min_score", "concurrency",
         "retries", "prompt_timeout", "request_timeout", "rpm", "tpm", "otel", "prices", "unknown_price",
+        "executor", "ray_address",
     }
 )  # fmt: skip
 

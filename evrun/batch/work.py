@@ -20,14 +20,13 @@ from ..effects.limiter import Limiter
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor, find_secrets
 from ..errors import EvrunError
+from ..executors import Cluster
 from ..journal import Journal
 from ..loop import Caller
 from ..otel import live_tracing
 from ..tools import Prepared, Toolbox, open_toolbox
-from .agent_setting import open_agent
 from .control import Control
 from .endpoint import open_client, price_of
-from .function_judge import open_judging
 from .headers import secret_variables
 from .opening import units_to_retry, units_to_work_on
 from .options import Options
@@ -92,7 +91,10 @@ class Beginning(NamedTuple):
 
 
 class Work:
-    """Works on an opened run. An error of the log, the endpoint or the embedded model ends it as `failed`."""
+    """Works on an opened run. An error of the log, the endpoint or the embedded model ends it as `failed`.
+
+    `cluster` is set where sessions run on one.
+    """
 
     def __init__(self, options: Options, environment: Mapping[str, str], ui: Ui, control: Control) -> None:
         self._options = options
@@ -102,6 +104,7 @@ class Work:
         self._began = monotonic()
         self._marker: str | None = None
         self._containers: Containers | None = None
+        self.cluster: Cluster | None = None
 
     def left(self, state: RunState) -> bool:
         """Whether there is anything to do."""
@@ -183,7 +186,7 @@ class Work:
         *,
         known: bool,
     ) -> None:
-        from ..executors.local import LocalExecutor  # noqa: PLC0415 (it is built on this package)
+        from ..executors.opening import open_executor  # noqa: PLC0415 (it is built on this package)
 
         assert self._marker is not None
         secrets = find_secrets(self._environment, *secret_variables(settings))
@@ -195,9 +198,7 @@ class Work:
         )
         async with (
             open_client(settings, self._environment) as client,
-            open_judging(settings, redactor) as judge,
             live_tracing(settings.otel, self._options.directory, self._ui.note),
-            open_agent(settings, self._marker, redactor, self._ui.note) as agent,
         ):
             self._ui.note(f"model {settings.model} at {settings.base_url or 'a port of its own'}")
             self._ui.note(f"settings: {in_words(settings) or 'the defaults'}")
@@ -210,13 +211,15 @@ class Work:
                 ToolRunner(journal, toolbox, place),
                 price,
                 budget,
-                judge,
             )
-            executor = LocalExecutor(services, agent)
-            runner = BatchRunner(services, settings, views, RowSource(writer.reader()), executor)
             units = units_to_work_on(views.state.batch, self._options)
             try:
-                await runner.run(units, lambda: self._ui.progress(views.state))
+                async with open_executor(
+                    self.cluster, services, settings, self._environment,
+                    marker=self._marker, redactor=redactor, note=self._ui.note,
+                ) as executor:  # fmt: skip
+                    runner = BatchRunner(services, settings, views, RowSource(writer.reader()), executor)
+                    await runner.run(units, lambda: self._ui.progress(views.state))
             finally:
                 self._ui.progress(views.state)
                 with anyio.CancelScope(shield=True):

@@ -14,13 +14,17 @@ random_bytes = os.urandom
 
 
 class CallIds:
-    """Ids of model calls: ``s<session>.c<number>``, unique in a run because session numbers are."""
+    """Ids of model calls: ``s<session>.c<number>``, unique in a run because session numbers are.
 
-    def __init__(self, session: int) -> None:
-        self._prefix = f"s{session}.c"
+    Those that a worker of a cluster makes have its number too: ``s<session>n<worker>.c<number>``.
+    """
+
+    def __init__(self, session: int, worker: int | None = None) -> None:
+        place = "" if worker is None else f"n{worker}"
+        self.prefix = f"s{session}{place}.c"
         self._number = 0
 
     def next(self) -> str:
         """The next id."""
         self._number += 1
-        return f"{self._prefix}{self._number}"
+        return f"{self.prefix}{self._number}"

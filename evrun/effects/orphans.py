@@ -10,8 +10,10 @@ MOST_PASSES = 100
 PASS_S = 0.02
 
 
-def kill_orphans(marker: str) -> list[Marked]:
+def kill_orphans(marker: str, *, spare: str | None = None) -> list[Marked]:
     """Kill every process of this user that carries `marker`, or a marker below it (`marker/…`).
+
+    Those whose marker begins with `spare` are left alone.
 
     Each is killed with its process group, so also those of its relatives that have cleared their
     environment. Returns what was killed. What left its group and cleared its environment too is not found.
@@ -21,7 +23,8 @@ def kill_orphans(marker: str) -> list[Marked]:
         found = [
             each
             for each in marked_processes(MARKER_VARIABLE)
-            if each.marker == marker or each.marker.startswith(f"{marker}/")
+            if (each.marker == marker or each.marker.startswith(f"{marker}/"))
+            and not (spare and each.marker.startswith(spare))
         ]
         if not found:
             break

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from eventlog.events import PromptStarted
 from eventlog.storage import Ticket
 
+from .line import Line
+
 if TYPE_CHECKING:
     from ..batch.brief import Brief
 
@@ -46,3 +48,33 @@ class Executor(Protocol):
             Lost: it is to be handed over again.
             EvrunError, AppendError: the run cannot go on.
         """
+
+
+class Place(NamedTuple):
+    """A node: what the cluster calls it, its address for people, and how many CPUs it has."""
+
+    node: str
+    address: str
+    cpus: int
+
+    @property
+    def name(self) -> str:
+        """The node for people: several may have one address."""
+        return f"node {self.address} ({self.node[:8]})"
+
+
+class Cluster(Protocol):
+    """Where workers can be."""
+
+    async def places(self) -> list[Place]:
+        """The nodes that are alive and may get workers."""
+
+    async def open(self, place: Place, worker: int, opening: bytes) -> Line:
+        """A new worker on a node, ready for sessions.
+
+        Raises:
+            LineBroken: it could not be opened; says why.
+        """
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this run ends."""

@@ -224,6 +224,7 @@ def test_only_what_shapes_a_trajectory_is_in_the_digest():
         "dataset", "batch_size", "max_samples", "samples", "skip_bad_rows", "base_url", "api_key_env",
         "require_reasoning", "unknown_tools", "judge", "judge_text", "min_score", "concurrency", "retries",
         "prompt_timeout", "request_timeout", "rpm", "tpm", "prices", "unknown_price", "otel",
+        "executor", "ray_address",
     }  # fmt: skip
     base = recorded_settings()
     other = {

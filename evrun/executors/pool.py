@@ -1,0 +1,171 @@
+"""All workers of a run: as many as the nodes hold, new ones for lost ones, and who works on what."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.abc
+
+from ..batch.control import Control
+from ..effects.clock import monotonic
+from ..effects.limiter import Limiter
+from ..errors import RunFailed
+from .base import Cluster, Place
+from .desk import Desk
+from .line import LineBroken
+from .post import Post
+
+PER_WORKER = 16
+"""A node gets another worker for each so many sessions, as far as its CPUs go."""
+LOOK_S = 2.0
+"""So often the nodes are looked at: some come, some go."""
+GIVE_UP_S = 30.0
+"""So long a run waits for a node when it has none left."""
+TRIES = 3
+"""A node on which so many workers did not open gets no more."""
+
+
+class Pool:
+    """Workers, and the sessions they work on. `opening` makes what a worker of this number is told first."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        opening: Callable[[int], bytes],
+        concurrency: int,
+        *,
+        control: Control,
+        limiter: Limiter,
+        note: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._opening = opening
+        self._concurrency = concurrency
+        self._control = control
+        self._limiter = limiter
+        self._note = note
+        self._desks: list[Desk] = []
+        self._at: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._problem = "no node of the cluster has a CPU to give"
+        self._starting = 0
+        self._last = 0
+        self._since = monotonic()
+        self._dead: str | None = None
+        self._changed = anyio.Event()
+
+    async def run(self, post: Post, work: bytes) -> bytes:
+        """Have a session worked on by the worker that has the least to do.
+
+        Raises:
+            Lost: its worker is gone; what was open is in doubt, durably.
+            EvrunError, AppendError: the run cannot go on.
+        """
+        desk = await self._desk()
+        try:
+            return await desk.work_on(post, work)
+        finally:
+            self._wake()
+
+    async def keep(self) -> None:
+        """Have as many workers as there should be, for as long as this is not cancelled."""
+        async with anyio.create_task_group() as group:
+            while True:
+                await self._look(group)
+                await anyio.sleep(LOOK_S)
+
+    def end(self) -> None:
+        """Nothing more is to be worked on."""
+        for desk in self._desks:
+            desk.end()
+
+    async def _desk(self) -> Desk:
+        while True:
+            if self._dead is not None:
+                raise RunFailed(self._dead, "the run goes on where it stands when there are nodes again")
+            desk = min(self._desks, key=lambda one: one.load, default=None)
+            if desk is not None and desk.load < self._most():
+                return desk
+            await self._changed.wait()
+
+    def _most(self) -> int:
+        """How many sessions a worker has at most, so that those that are being opened get their share."""
+        return -(-self._concurrency // (len(self._desks) + self._starting))
+
+    async def _look(self, group: anyio.abc.TaskGroup) -> None:
+        places = await self._cluster.places()
+        usable = [place for place in places if self._failed[place.node] < TRIES]
+        for place, wanted in shares(usable, self._concurrency):
+            for _ in range(wanted - self._at[place.node]):
+                self._last += 1
+                self._at[place.node] += 1
+                self._starting += 1
+                group.start_soon(self._serve, place, self._last)
+        if self._desks or self._starting:
+            self._since = monotonic()
+        elif (places and not usable) or monotonic() - self._since > GIVE_UP_S:
+            self._dead = f"no worker is left on the cluster: {self._problem}"
+            self._wake()
+
+    async def _serve(self, place: Place, worker: int) -> None:
+        """Open a worker and serve it until it is gone."""
+        try:
+            line = await self._cluster.open(place, worker, self._opening(worker))
+        except LineBroken as error:
+            self._gone(place, f"a worker on {place.name} could not be opened: {error}")
+            self._failed[place.node] += 1
+            return
+        finally:
+            self._starting -= 1
+            self._wake()
+        desk = Desk(line, worker, self._control, self._limiter, self._note)
+        self._desks.append(desk)
+        self._wake()
+        try:
+            await desk.serve()
+        finally:
+            self._desks.remove(desk)
+            self._ended(place, desk)
+
+    def _ended(self, place: Place, desk: Desk) -> None:
+        if desk.lost:
+            self._gone(place, f"{desk.name} was lost: {desk.broken}")
+
+    def _gone(self, place: Place, problem: str) -> None:
+        self._at[place.node] -= 1
+        self._problem = problem
+        if not self._control.stopping:
+            self._note(problem)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+def shares(places: Sequence[Place], concurrency: int) -> list[tuple[Place, int]]:
+    """How many workers each node should have.
+
+    As many as there are sessions for, each node at least one if there are enough sessions, none more than it
+    has CPUs; the larger the node, the more.
+    """
+    rooms = [place for place in places if place.cpus > 0]
+    wanted = min(concurrency, max(len(rooms), -(-concurrency // PER_WORKER)), sum(p.cpus for p in rooms))
+    found: Counter[str] = Counter()
+    for _ in range(wanted):
+        free = [place for place in rooms if found[place.node] < place.cpus]
+        found[min(free, key=lambda place: (found[place.node] / place.cpus, place.node)).node] += 1
+    return [(place, found[place.node]) for place in rooms]
+
+
+@asynccontextmanager
+async def open_pool(pool: Pool) -> AsyncIterator[Pool]:
+    """A pool at work, as long as the context; its workers are ended afterwards."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(pool.keep)
+        try:
+            yield pool
+        finally:
+            pool.end()
+            group.cancel_scope.cancel()
