@@ -7,6 +7,7 @@ a server adds around the text (role markers, tool instructions, indents) is cove
 
 import re
 import unicodedata
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -71,6 +72,8 @@ class _Messages(msgspec.Struct, gc=False):
 
 
 _caps = msgspec.json.Decoder(_Caps)
+_unbounded = attrgetter(*UNBOUNDED_FIELDS)
+_ALL_BOUNDED = (None,) * len(UNBOUNDED_FIELDS)
 _messages = msgspec.json.Decoder(_Messages)
 _MEDIA = (
     b'"image_url"',
@@ -105,7 +108,8 @@ def request_bound(body: bytes, price: Price | None, *, max_tokens: int | None = 
     how = f"{len(body)} bytes + {given - len(body)} allowed"
     if _has_media(body):
         return Bound(given, output, None, f"{how}; images, sound or files: unknown", media=True)
-    if fields := [name for name in UNBOUNDED_FIELDS if getattr(caps, name) is not None]:
+    if _unbounded(caps) != _ALL_BOUNDED:
+        fields = [name for name in UNBOUNDED_FIELDS if getattr(caps, name) is not None]
         return Bound(given, output, None, f"{how}; {', '.join(fields)}: unknown", media=True)
     if price is None:
         return Bound(given, output, None, f"{how}; no price")
@@ -154,6 +158,8 @@ def _unescaped(found: re.Match[str]) -> str:
 def _output_tokens(caps: _Caps, fallback: int | None) -> int | None:
     """The output cap times the answers asked for; null where there is none, or one that cannot be read."""
     given = (caps.max_tokens, caps.max_completion_tokens, caps.max_output_tokens)
+    if given == (None, None, None) and caps.n is None and fallback is None:
+        return None
     named = [cap for cap in given if cap is not None]
     copies = 1 if caps.n is None else caps.n
     if not all(isinstance(number, int) for number in (*named, copies)):
@@ -164,7 +170,10 @@ def _output_tokens(caps: _Caps, fallback: int | None) -> int | None:
 
 def _has_media(body: bytes) -> bool:
     """Whether a message holds a part that is no text. Looked at closely only where a name of one is found."""
-    if not any(name in body for name in _MEDIA):
+    for name in _MEDIA:
+        if name in body:
+            break
+    else:
         return False
     try:
         messages = _messages.decode(body).messages

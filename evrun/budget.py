@@ -97,6 +97,8 @@ class Budget:
 
         `unpriced`: models without a price may be asked, and their calls are counted as such.
         """
+        if not self._ledger.caps:
+            return None
         may = price is None and unpriced
         names = (*MONEY, "step_usd", f"role_usd.{role}")
         caps = [cap for cap in names if cap in self._ledger.caps and bound.nano_usd is None and not may]
@@ -158,9 +160,9 @@ class Budget:
 
     def see(self, record: Recorded) -> None:
         """An event is durable and folded."""
-        if isinstance(record.event, BudgetReserved):
+        if self._queued and isinstance(record.event, BudgetReserved):
             self._queued.pop(record.event.call, None)
-        if self.capped:
+        if self._ledger.caps:
             self._wake()
             self._warn()
 

@@ -132,7 +132,8 @@ class Caller:
             raise
         verdict = classify(sent, any_success=self.any_success, now_ns=now_ns())
         # What a provider says may hold the key; nobody gets to see it as it came.
-        verdict = msgspec.structs.replace(verdict, message=self._redactor.clean_text(verdict.message))
+        if verdict.message:
+            verdict = msgspec.structs.replace(verdict, message=self._redactor.clean_text(verdict.message))
         outcome = self._outcome(reserved, sent, verdict, told.price)
         over = over_bound(reserved, outcome[0], media=bound.media)
         usage = outcome[0].usage if isinstance(outcome[0], BudgetSpent) else None

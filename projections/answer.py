@@ -111,15 +111,20 @@ def normalise_usage(usage_raw: object) -> Usage:
     """
     usage = usage_raw if isinstance(usage_raw, dict) else {}
     prompt = _details(usage, "prompt_tokens_details", "input_tokens_details", "promptTokensDetails")
-    completion = _details(usage, "completion_tokens_details", "output_tokens_details")
-    cached = _count(prompt, "cached_tokens", "cachedTokens", "cache_read")
+    cached = _count(prompt, "cached_tokens", "cachedTokens", "cache_read") if prompt else None
     if cached is None:
         cached = _count(usage, *_CACHED_NAMES)
-    reasoning = _count(completion, "reasoning_tokens", "reasoningTokens", "reasoning")
-    if reasoning is None:
-        reasoning = _count(usage, *_REASONING_NAMES)
+    reasoning = reasoning_tokens(usage)
     given = _input_tokens(usage)
     return Usage(given, cached, _output_tokens(usage, given, reasoning), reasoning)
+
+
+def reasoning_tokens(usage_raw: object) -> int | None:
+    """The reasoning tokens of `normalise_usage`, alone."""
+    usage = usage_raw if isinstance(usage_raw, dict) else {}
+    completion = _details(usage, "completion_tokens_details", "output_tokens_details")
+    found = _count(completion, "reasoning_tokens", "reasoningTokens", "reasoning") if completion else None
+    return _count(usage, *_REASONING_NAMES) if found is None else found
 
 
 _INPUT_NAMES = (
@@ -294,6 +299,8 @@ def _count(usage: dict[str, Any], *names: str) -> int | None:
     """The first of the named values that is a count: a whole number from 0 that fits in 64 bits."""
     for name in names:
         value = usage.get(name)
+        if value is None:
+            continue
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if type(value) is int and 0 <= value <= _LARGEST_COUNT:

@@ -13,8 +13,11 @@ _SAME_SAID = (("max_tokens", "max_completion_tokens"), ("reasoning_effort", "rea
 
 def is_batch_line(row: dict[str, Any]) -> bool:
     """Whether a row is such a line, perhaps a bad one: it has what they have, and no prompt or messages."""
-    return all(key in row for key in _KEYS) and not any(
-        row.get(name) is not None for name in ("prompt", "messages", "conversations")
+    return (
+        row.get("prompt") is None
+        and all(key in row for key in _KEYS)
+        and row.get("messages") is None
+        and row.get("conversations") is None
     )
 
 
@@ -45,7 +48,8 @@ def with_own_fields(body: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]
 
 def own_tools(row: dict[str, Any]) -> list[dict[str, Any]]:
     """The tools that a line offers, as ``{"name", "description", "parameters"}``."""
-    tools = (batch_request(row) or {}).get("tools")
+    request = batch_request(row)
+    tools = None if request is None else request.get("tools")
     functions = [tool.get("function") for tool in tools if isinstance(tool, dict)] if tools else []
     return [tool for tool in functions if isinstance(tool, dict) and "name" in tool]
 

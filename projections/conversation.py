@@ -107,7 +107,8 @@ class Attempt(msgspec.Struct, gc=False):
     @property
     def answered_turns(self) -> list[Turn]:
         """The turns that have their answer, in order."""
-        return self.turns[:-1] if self.open_turn is not None else self.turns
+        turns = self.turns
+        return turns[:-1] if turns and turns[-1].body is None else turns
 
     @property
     def in_doubt_nano_usd(self) -> int:
@@ -256,7 +257,8 @@ def _add(one: int | None, other: int | None) -> int | None:
 def _parsed(turn: Turn, seen: set[str]) -> Answer:
     if turn.parsed is None:
         turn.parsed = _with_ids(read_answer(turn.body or b""), turn.number, seen)
-    seen.update(call.id for call in turn.parsed.tool_calls)
+    if turn.parsed.tool_calls:
+        seen.update(call.id for call in turn.parsed.tool_calls)
     return turn.parsed
 
 

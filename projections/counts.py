@@ -6,7 +6,7 @@ from typing import Any
 from eventlog.events import Counts
 
 from .agent_messages import agent_answers, agent_messages
-from .answer import Answer, normalise_usage
+from .answer import Answer, reasoning_tokens
 from .conversation import Attempt, Turn
 from .messages import Message, says_something
 from .tool_outcome import tool_succeeded
@@ -19,7 +19,7 @@ def count_attempt(attempt: Attempt) -> Counts:
     only. Names of tools that do not exist are counted as the model wrote them.
     """
     tools: dict[str, tuple[int, int, int]] = {}
-    reasoning_tokens: int | None = None
+    thought: int | None = None
     reasoned = spoken = 0
     if attempt.own is not None:
         answers = agent_answers(attempt)
@@ -31,10 +31,10 @@ def count_attempt(attempt: Attempt) -> Counts:
     for answer in answers:
         spoken += says_something(answer)
         reasoned += bool(answer.reasoning and answer.reasoning.strip())
-        tokens = normalise_usage(answer.usage_raw).reasoning_tokens
+        tokens = reasoning_tokens(answer.usage_raw)
         if tokens is not None:
-            reasoning_tokens = (reasoning_tokens or 0) + tokens
-    return Counts(attempt.api_calls, reasoned, spoken - reasoned, reasoning_tokens, tools)
+            thought = (thought or 0) + tokens
+    return Counts(attempt.api_calls, reasoned, spoken - reasoned, thought, tools)
 
 
 def _count_told_tools(messages: list[Message], tools: dict[str, tuple[int, int, int]]) -> None:

@@ -62,6 +62,8 @@ def request_messages(messages: list[Message], settings: dict[str, Any]) -> list[
     """
     ephemeral = settings.get("ephemeral_system_prompt")
     prefill = settings.get("prefill") or []
+    if not ephemeral and not prefill:
+        return [_wire(message) for message in messages]
     split = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
     systems = [_wire(message) for message in messages[:split]]
     if ephemeral and systems:
@@ -81,6 +83,8 @@ def _wire(message: Message) -> dict[str, Any]:
         return dict(message.given)
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
+    if not message.tool_calls and message.blocks is None:
+        return {"role": message.role, "content": message.content}
     blocks = {} if message.blocks is None else {"blocks": message.blocks}
     if not message.tool_calls:
         return {"role": message.role, "content": message.content, **blocks}

@@ -26,11 +26,12 @@ class RunState:
         """Fold one record. Records come in the order of the log, each once."""
         booking = self.ledger.apply(record)
         self.batch.apply(record)
-        if self.is_training:
+        training = self.batch.kind == TRAINING
+        if training:
             self.training.apply(record, self.ledger)
         if booking is None:
             return
-        if self.is_training:
+        if training:
             self.training.book(booking, record.event)
         else:
             call = booking.call

@@ -137,9 +137,8 @@ def conclusion(
 def scored(attempt: Attempt, brief: Brief, ended: Ended, score: judging.Score, call: str | None) -> Finish:
     """The end of an attempt that the judge has looked at."""
     facts = Facts(ended.counts, ended.unknown_tool, score.value)
-    return Finish(
-        _boundary(attempt, brief, ended, facts), judging.judged(attempt, brief.settings, score, call)
-    )
+    reason = reason_to_discard(rules_of(brief.settings, brief.row), facts)
+    return Finish(_boundary(attempt, ended, reason), judging.judged(attempt, brief.settings, score, call))
 
 
 def judge_failed(attempt: Attempt, message: str, status: int | None = None) -> PromptFailed:
@@ -185,14 +184,11 @@ def failed(
 
 def _ended(attempt: Attempt, brief: Brief, finish_reason: str, *, completed: bool) -> Step:
     counts = count_attempt(attempt)
-    offered = {tool["name"] for tool in (*brief.tools, *own_tools(brief.row))}
-    unknown = unknown_calls(attempt, counts, offered) > 0
+    unknown = bool(counts.tools) and _called_unknown(attempt, brief, counts)
     ended = Ended(finish_reason, completed, counts, unknown)
-    facts = Facts(counts, unknown, None)
-    rules = rules_of(brief.settings, brief.row)
-    unjudged = brief.settings.judge is None or reason_to_discard(rules, facts) is not None
-    if unjudged:
-        return Finish(_boundary(attempt, brief, ended, facts))
+    reason = reason_to_discard(rules_of(brief.settings, brief.row), Facts(counts, unknown, None))
+    if brief.settings.judge is None or reason is not None:
+        return Finish(_boundary(attempt, ended, reason))
     return _asked(attempt, brief, ended) if judging.asks_model(brief.settings) else Score(ended)
 
 
@@ -208,10 +204,14 @@ def _asked(attempt: Attempt, brief: Brief, ended: Ended) -> Step:
     return Judge(judging.judge_body(attempt, brief, heard))
 
 
+def _called_unknown(attempt: Attempt, brief: Brief, counts: Counts) -> bool:
+    offered = {tool["name"] for tool in (*brief.tools, *own_tools(brief.row))}
+    return unknown_calls(attempt, counts, offered) > 0
+
+
 def _boundary(
-    attempt: Attempt, brief: Brief, ended: Ended, facts: Facts
+    attempt: Attempt, ended: Ended, reason: str | None
 ) -> TrajectoryCompleted | TrajectoryDiscarded:
-    reason = reason_to_discard(rules_of(brief.settings, brief.row), facts)
     whole = ended.completed
     fields = (attempt.unit, attempt.attempt, whole, not whole, ended.finish_reason, ended.counts)
     return TrajectoryCompleted(*fields) if reason is None else TrajectoryDiscarded(*fields, reason)

@@ -68,7 +68,10 @@ _RULES: tuple[tuple[str, Callable[[Rules, Facts], bool]], ...] = (
 
 def reason_to_discard(rules: Rules, facts: Facts) -> str | None:
     """The rule by which a trajectory is set aside, or null: it is kept."""
-    return next((name for name, applies in _RULES if applies(rules, facts)), None)
+    for name, applies in _RULES:
+        if applies(rules, facts):
+            return name
+    return None
 
 
 def rejudge(unit: str, rules: Rules, facts: Facts, reason: str | None) -> TrajectoryRestored | None:

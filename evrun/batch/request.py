@@ -5,6 +5,7 @@ the one that was sent.
 """
 
 import json
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,7 +57,7 @@ def unit_seed(settings: Settings, occurrence: int, sample: int) -> int | None:
 
 def endpoint_host(settings: Settings) -> str:
     """Where calls go, for the record: host and port, or "local" for the embedded model."""
-    return urlsplit(settings.base_url).netloc.rpartition("@")[2] if settings.base_url else "local"
+    return _netloc(settings.base_url) if settings.base_url else "local"
 
 
 def _plain(value: object) -> Any:
@@ -116,5 +117,15 @@ def _routing(settings: Settings) -> dict[str, Any]:
 
 def _is_at(settings: Settings, host: str) -> bool:
     """Whether the endpoint is this host, at any port, or one below it."""
-    name = urlsplit(settings.base_url or "").hostname or ""
+    name = _hostname(settings.base_url or "")
     return name == host or name.endswith("." + host)
+
+
+@lru_cache(maxsize=64)
+def _netloc(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+@lru_cache(maxsize=64)
+def _hostname(url: str) -> str:
+    return urlsplit(url).hostname or ""

@@ -138,14 +138,15 @@ class Sender:
         """
         while True:
             tokens = self._s.limiter.asked(body, bound.output_tokens)
-            await self._pass_gate(tokens)
+            if not self._s.limiter.open:
+                await self._pass_gate(tokens)
             if self._s.control.stopping:
                 return None
             unpriced = self._settings.unknown_price == "allow"
             refusal = self._s.budget.refusal(bound, price, role=self._role, unpriced=unpriced)
             if refusal is not None:
                 return Unsendable("no_bound", refusal, retryable=False)
-            short = await self._no_room(bound)
+            short = await self._no_room(bound) if self._s.budget.capped else None
             if short is not None or self._s.control.stopping:
                 return short
             if (permit := self._s.limiter.take(tokens)) is not None:

@@ -99,6 +99,8 @@ class ToolRunner:
 
     async def refusal(self, row: dict[str, Any]) -> NoContainer | None:
         """Why the commands of a row cannot run where it wants them to; null: they can, its image is there."""
+        if image_of(row) is None and row.get("cwd") is None:
+            return None
         place = await self._containers.place(image_of(row), row.get("cwd"))
         return place if isinstance(place, NoContainer) else None
 

@@ -43,7 +43,12 @@ class Limiter:
     @property
     def left_s(self) -> float:
         """Seconds for which nobody will send yet; 0 when the gate is open."""
-        return max(self._until - monotonic(), 0.0)
+        return max(self._until - monotonic(), 0.0) if self._until else 0.0
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody has to wait, for whatever is sent."""
+        return self._rates is None and not self.left_s
 
     async def pass_gate(
         self,

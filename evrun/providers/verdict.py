@@ -4,6 +4,7 @@ Nothing here knows a provider by name. A status says the most, a code in the bod
 only decide between meanings that a status leaves open.
 """
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -108,7 +109,13 @@ def _success(sent: Answered, *, any_success: bool, now_ns: int) -> Verdict:
         return _error_inside(sent, error, any_success=any_success, now_ns=now_ns)
     if not shape.choices:
         return _unreadable(sent, "the response has no choices")
-    return _verdict("answer", "", "", status=sent.status, billed="unknown")
+    return _answer(sent.status)
+
+
+@lru_cache(maxsize=16)
+def _answer(status: int) -> Verdict:
+    """The same for every answer, whoever gave it."""
+    return _verdict("answer", "", "", status=status, billed="unknown")
 
 
 def _odd_success(sent: Answered, *, any_success: bool, now_ns: int) -> Verdict:
@@ -121,7 +128,7 @@ def _odd_success(sent: Answered, *, any_success: bool, now_ns: int) -> Verdict:
         return _error_inside(sent, value["error"], any_success=any_success, now_ns=now_ns)
     answer = parse_answer(sent.body)
     if answer.problem is None or answer.finish_reason is not None or answer.text or answer.tool_calls:
-        return _verdict("answer", "", "", status=sent.status, billed="unknown")
+        return _answer(sent.status)
     return _unreadable(sent, answer.problem)
 
 
