@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from evrun.archive import Archived, Restored, archive_run, restore
+from evrun.errors import UsageFault
 
 from . import output
 from .output import JsonFlag
@@ -25,12 +26,18 @@ RestoreFlag = Annotated[
     bool, typer.Option("--restore", help="The other way: make a run directory of an archive.")
 ]
 
+CheckFlag = Annotated[
+    bool,
+    typer.Option("--check", help="Read back what was sent earlier, too; send again what is not whole."),
+]
+
 
 def archive_command(
     source: Source,
     target: Target,
     *,
     restore_run: RestoreFlag = False,
+    check: CheckFlag = False,
     output_dir: OutputDirectory = DATA,
     json: JsonFlag = False,
 ) -> int:
@@ -41,11 +48,13 @@ def archive_command(
     DEST`, `evrun replay DEST --out DIR` and all that only reads take the archive for the run. A bucket's
     endpoint and keys come from the usual AWS_ variables.
     """
+    if restore_run and check:
+        raise UsageFault("--check is for sending", "--restore looks at every byte anyway")
     if restore_run:
         report_restored(restore(source, Path(target)), json=json)
         return 0
     say = (lambda _: None) if json else output.note
-    report_archived(archive_run(find_run(source, output_dir), target, say), json=json)
+    report_archived(archive_run(find_run(source, output_dir), target, say, check=check), json=json)
     return 0
 
 

@@ -12,6 +12,7 @@ from eventlog.storage import Position
 MANIFEST: Final = "archive.json"
 FILES: Final = "files/"
 FORMAT: Final = 1
+_MEND: Final = "`evrun archive RUN DEST --check` sends again what is not whole"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEXADECIMAL = re.compile(r"[0-9a-f]+")
 
@@ -82,9 +83,9 @@ def parse_manifest(data: bytes, place: str) -> Manifest:
 def damage(place: str, file: str, what: str, promised: int) -> LogLost:
     """The refusal of an archive that is not what was put there."""
     said = f"{file} {what}"
+    mend = f"remove {MANIFEST} and archive the run again" if file == MANIFEST else _MEND
     return LogLost(
-        f"The archive {place} is damaged: {said}. Nothing was changed; archive the run again if it is still "
-        "there, or fetch another version of that object.",
+        f"The archive {place} is damaged: {said}. Nothing was changed. If the run is still there, {mend}.",
         Problem(file, 0, 0, promised, said),
     )
 

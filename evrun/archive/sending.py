@@ -31,10 +31,13 @@ class Archived(msgspec.Struct):
         return sum(entry.bytes for entry in self.sent)
 
 
-def archive_run(directory: Path, place: str, say: Callable[[str], None] = lambda _: None) -> Archived:
+def archive_run(
+    directory: Path, place: str, say: Callable[[str], None] = lambda _: None, *, check: bool = False
+) -> Archived:
     """Bring the archive at `place` up to what is durable in the run in `directory`, which is not touched.
 
-    `say` hears of each file that was sent. The one before holds until the new manifest is written.
+    `say` hears of each file that was sent. The one before holds until the new manifest is written. With
+    `check` what was sent earlier is read back once more, and sent again if it is not whole.
 
     Raises:
         UsageFault: there is another log's archive, or none can be there.
@@ -45,7 +48,7 @@ def archive_run(directory: Path, place: str, say: Callable[[str], None] = lambda
     store = open_store(place)
     if log_exists(Path(place) / "log") or log_exists(Path(place)):
         raise UsageFault(f"{place} holds a run", "give the archive a directory of its own")
-    sender = _Sender(directory, store, say)
+    sender = _Sender(directory, store, say, check=check)
     for _ in range(_LOOKS):
         try:
             return sender.send()
@@ -68,11 +71,12 @@ def _stopped(error: StoreFault | OSError, place: str, sent: list[Entry]) -> RunF
 class _Sender:
     """One archiving. `sent` grows file by file, also over several looks at the log."""
 
-    def __init__(self, directory: Path, store: Store, say: Callable[[str], None]) -> None:
+    def __init__(self, directory: Path, store: Store, say: Callable[[str], None], *, check: bool) -> None:
         self.sent: list[Entry] = []
         self._directory = directory
         self._store = store
         self._say = say
+        self._check = check
 
     def send(self) -> Archived:
         before = read_manifest(self._store)
@@ -82,7 +86,7 @@ class _Sender:
         files = local_files(self._directory / "log", log)
         entries = [file.entry() for file in files]
         there = self._store.sizes()
-        trusted = {entry.object for entry in before.files} if before is not None else set()
+        trusted = set() if before is None or self._check else {entry.object for entry in before.files}
         for file, entry in zip(files, entries, strict=True):
             self._bring(file, entry, there, trusted)
         unwanted = there.keys() - {entry.object for entry in entries}
