@@ -11,8 +11,8 @@ from ..errors import UsageFault
 from .manifest import FILES
 from .stores import S3, ObjectMissing, StoreFault
 
-PART_BYTES: Final = 8 << 20
-PARTS_AT_ONCE: Final = 3
+PART_BYTES: Final = 5 << 20
+PARTS_AT_ONCE: Final = 2
 ATTEMPTS: Final = 10  # as the SDKs of AWS, whose variable AWS_MAX_ATTEMPTS is heard
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
@@ -34,7 +34,7 @@ class Bucket:
             self._store = store.S3Store(
                 bucket,
                 prefix=prefix or None,
-                client_options={"allow_http": _is_plain(), "timeout": "60s"},
+                client_options={"allow_http": _is_plain(), "timeout": "120s"},
                 retry_config={"max_retries": _attempts() - 1},
             )
         except (ValueError, TypeError, self._error) as error:
