@@ -84,14 +84,18 @@ class Pool:
         while True:
             if self._dead is not None:
                 raise RunFailed(self._dead, "the run goes on where it stands when there are nodes again")
-            desk = min(self._desks, key=lambda one: one.load, default=None)
+            # One that is broken is here until the last of its sessions is told: it must not get them back.
+            desk = min(self._whole(), key=lambda one: one.load, default=None)
             if desk is not None and desk.load < self._most():
                 return desk
             await self._changed.wait()
 
     def _most(self) -> int:
         """How many sessions a worker has at most, so that those that are being opened get their share."""
-        return -(-self._concurrency // (len(self._desks) + self._starting))
+        return -(-self._concurrency // (len(self._whole()) + self._starting))
+
+    def _whole(self) -> list[Desk]:
+        return [desk for desk in self._desks if desk.broken is None]
 
     async def _look(self, group: anyio.abc.TaskGroup) -> None:
         places = await self._cluster.places()

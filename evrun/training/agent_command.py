@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,15 +36,22 @@ class CommandAgent:
     It has the task as JSON on its standard input and in EVRUN_TASK, the adapter's directory in EVRUN_ADAPTER
     (empty: none), the parameters as JSON in EVRUN_PARAMS; what it asks of a model goes through evrun's
     endpoint. Its output is its standard output, or ``output.json`` in its directory. `passed` names variables
-    of evrun's environment that it gets beside a few harmless ones.
+    of `environment` that it gets beside a few harmless ones.
     """
 
     pays_itself = True
     is_program = True
 
-    def __init__(self, command: str, passed: Sequence[str], note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: str,
+        passed: Sequence[str],
+        note: Callable[[str], None],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
         self._command = command
         self._passed = tuple(passed)
+        self._environment = environment
         self._note = note
         self._endpoint: RecordingEndpoint | None = None
 
@@ -106,7 +113,8 @@ class CommandAgent:
         task = msgspec.json.encode(given.task).decode()
         if len(task) < LONGEST_VARIABLE:
             told["EVRUN_TASK"] = task
-        return told | {name: os.environ[name] for name in self._passed if name in os.environ}
+        known = self._environment
+        return told | {name: known[name] for name in self._passed if name in known}
 
     def _found(self, ended: Ended, said: bytes, directory: Path) -> RunOutput:
         """What it gave back.

@@ -4,7 +4,8 @@ import asyncio
 import copy
 import importlib
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NamedTuple, Protocol, Self
@@ -111,8 +112,14 @@ class FunctionAgent:
         return self._function(given.task, given.adapter, **named)
 
 
-def load_agent(config: TrainingConfig, note: Callable[[str], None] = _unheard) -> TrainingAgent:
-    """The agent that the configuration names; `async with` it before it works. `note` hears what programs do.
+def load_agent(
+    config: TrainingConfig,
+    note: Callable[[str], None] = _unheard,
+    environment: Mapping[str, str] = os.environ,
+) -> TrainingAgent:
+    """The agent that the configuration names; `async with` it before it works.
+
+    `note` hears what programs do; those variables of `environment` that they are to have are given to them.
 
     Raises:
         UsageFault: no such file, module, function or form; with what to do.
@@ -121,21 +128,32 @@ def load_agent(config: TrainingConfig, note: Callable[[str], None] = _unheard) -
     if name == CHAT:
         return FunctionAgent(chat, Form("ctx", params=True, is_async=True), pays_itself=False)
     if name.startswith(COMMAND):
-        return _program(name.removeprefix(COMMAND), config.agent.params, note)
+        return _program(name.removeprefix(COMMAND), config.agent.params, note, environment)
     function = _function(name, config.agent.params)
     return FunctionAgent(function, form_of(function, name))
 
 
-def _program(command: str, params: dict[str, Any], note: Callable[[str], None]) -> CommandAgent:
+def _program(
+    command: str, params: dict[str, Any], note: Callable[[str], None], environment: Mapping[str, str]
+) -> CommandAgent:
     if not command.strip():
         raise UsageFault(f"{OPTION} command: names no command", "for example command:python agent.py")
+    return CommandAgent(command, passed_variables(params), note, environment)
+
+
+def passed_variables(params: dict[str, Any]) -> list[str]:
+    """The names of variables that a program is to have beside a few harmless ones.
+
+    Raises:
+        UsageFault: the parameter that names them has another form.
+    """
     passed = params.get("env", [])
     if not isinstance(passed, list) or not all(isinstance(one, str) for one in passed):
         raise UsageFault(
             f"agent.params.env: expected a list of names of variables, found {passed!r:.100}",
             "for example env: [ANTHROPIC_API_KEY]",
         )
-    return CommandAgent(command, passed, note)
+    return passed
 
 
 def form_of(function: Callable[..., Any], name: str) -> Form:

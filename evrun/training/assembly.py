@@ -12,8 +12,7 @@ from projections import TrainingViews
 
 from ..batch.control import Control
 from ..batch.headers import secret_variables
-from ..batch.settings import Settings
-from ..batch.tool_calls import ToolPlace, ToolRunner
+from ..batch.tool_calls import ToolPlace
 from ..batch.tool_sources import prepare_tools, remembered_toolbox
 from ..batch.work import Ui
 from ..budget import Budget
@@ -23,13 +22,14 @@ from ..effects.git import Tree
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor, find_secrets
 from ..journal import Journal
-from ..tools import Toolbox, open_toolbox
+from ..tools import open_toolbox
 from .authoring import Access
 from .bindings import Binding
 from .blobs import Blobs
 from .caps import CAP_KEYS
 from .committing import Committer
 from .config import TrainingConfig
+from .hands import open_hands
 from .history import History
 from .judge_llm import JudgeModel
 from .learner import Learner, Place, load_learner
@@ -42,7 +42,7 @@ from .purses import training_parts
 from .rollouts import RolloutRunner
 from .services import Roles, Shared, open_roles
 from .trials import TrialRunner
-from .working import AgentHands
+from .working import AttemptTools, Hands
 
 
 class Opened(NamedTuple):
@@ -54,18 +54,6 @@ class Opened(NamedTuple):
     marker: str
     control: Control
     active_ns: Callable[[], int]
-
-
-class TrainingTools(ToolRunner):
-    """Runs the tools of rollouts, in the directories of this session's attempts."""
-
-    def __init__(self, journal: Journal, toolbox: Toolbox, place: ToolPlace, places: Places) -> None:
-        super().__init__(journal, toolbox, place)
-        self._places = places
-
-    def directory(self, unit: str, attempt: int) -> Path:
-        """Where an attempt's tools work."""
-        return self._places.attempt(unit, attempt)
 
 
 @asynccontextmanager
@@ -100,10 +88,16 @@ async def assembled(
             await learner.start()
             shared = Shared(journal, opened.control, budget, redactor, tools, CallIds(journal.session))
             known = state.ledger.total.settled_calls > 0
-            async with open_roles(prepared.bindings, shared, environment, known=known) as roles:
+            async with (
+                open_roles(prepared.bindings, shared, environment, known=known) as roles,
+                open_hands(
+                    prepared, shared, roles.agent, environment, directory=places.attempt,
+                    marker=opened.marker, note=ui.note,
+                ) as hands,
+            ):  # fmt: skip
                 tree = await to_thread.run_sync(Tree.create, Path(config.trainer.tree_dir))
                 with tree:
-                    parts = _Parts(shared, roles, learner, tree, blobs, places)
+                    parts = _Parts(shared, roles, hands, learner, tree, blobs, places)
                     yield _means(prepared, opened, parts, ui.note)
                 await to_thread.run_sync(places.clear)
     finally:
@@ -113,6 +107,7 @@ async def assembled(
 class _Parts(NamedTuple):
     shared: Shared
     roles: Roles
+    hands: Hands
     learner: Learner
     tree: Tree
     blobs: Blobs
@@ -120,12 +115,8 @@ class _Parts(NamedTuple):
 
 
 def _means(prepared: Prepared, opened: Opened, parts: _Parts, note: Callable[[str], None]) -> Means:
-    shared, roles, learner, tree, blobs, places = parts
+    shared, roles, hands, learner, tree, blobs, places = parts
     config, state = prepared.config, opened.views.state.training
-    hands = AgentHands(
-        roles.agent, _settings(prepared.bindings.agent, config), prepared.agent, params=config.agent.params,
-        control=shared.control, redactor=shared.redactor, directory=places.attempt, marker=opened.marker,
-    )  # fmt: skip
     rollouts = RolloutRunner(
         hands, prepared.judge, config=config, blobs=blobs, journal=shared.journal, control=shared.control,
         budget=shared.budget, redactor=shared.redactor, ids=shared.ids,
@@ -159,28 +150,20 @@ async def _tools(
     opened: Opened,
     redactor: Redactor,
     places: Places,
-) -> AsyncIterator[TrainingTools]:
+) -> AsyncIterator[AttemptTools]:
     """The tools that the built-in agent may have."""
     containers = Containers(opened.marker)
     place = ToolPlace(places.work, opened.marker, redactor, containers)
     binding = prepared.bindings.agent
     if binding is None:
-        yield TrainingTools(opened.journal, remembered_toolbox({}), place, places)
+        yield AttemptTools(opened.journal, remembered_toolbox({}), place, places)
         return
     ready = await prepare_tools(binding.settings, environment)
     try:
         async with open_toolbox(ready, environment, marker=f"{opened.marker}.servers") as toolbox:
-            yield TrainingTools(opened.journal, toolbox, place, places)
+            yield AttemptTools(opened.journal, toolbox, place, places)
     finally:
         await containers.end_all()
-
-
-def _settings(binding: Binding | None, config: TrainingConfig) -> Settings:
-    """The settings that an agent's attempts are under, with or without a model."""
-    if binding is not None:
-        return binding.settings
-    minutes = config.agent.timeout_min
-    return Settings(dataset="", model="", prompt_timeout=3600.0 if minutes is None else minutes * 60)
 
 
 def _judge_model(binding: Binding | None, roles: Roles) -> JudgeModel | None:

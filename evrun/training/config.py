@@ -94,6 +94,8 @@ class TrainerConfig(_Section, frozen=True, kw_only=True):
     call_timeout_min: float = 60.0
     retries: int = 2
     coverage_min: float = 0.5
+    executor: str = "local"
+    ray_address: str | None = None
 
 
 class EvalConfig(_Section, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from .params import CHAT_ALONE, CHATTING, JUDGES, check_learner
 from .params import check_names as check_params
 
 RESUME_MODES = ("auto", "disable")
+EXECUTORS = ("local", "ray")
 LLM_JUDGE = "llm"
 LEARNERS = ("reflect", "gepa")
 """The built-in learners."""
@@ -91,6 +92,7 @@ def _wrong_numbers(config: TrainingConfig) -> Iterator[tuple[str, object, str]]:
 def _check_names(config: TrainingConfig) -> None:
     trainer = config.trainer
     _check_choice("trainer.resume_mode", trainer.resume_mode, RESUME_MODES)
+    _check_choice("trainer.executor", trainer.executor, EXECUTORS)
     _check_choice("unknown_price", config.unknown_price, UNKNOWN_PRICE)
     name = trainer.run_name
     if not _RUN_NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):

@@ -24,6 +24,9 @@ OPERATIONAL = frozenset(
 What stands in the files that the paths name is compared by digest (`inputs`).
 """
 
+UNRECORDED = frozenset({"trainer.executor", "trainer.ray_address"})
+"""Keys that say where one session has its work done: they are in no log, and so in no file made from it."""
+
 _OPERATIONAL_OF_BACKENDS = frozenset(
     {
         "base_url", "api_key_env", "key_required", "prices", "description", "context_window", "messages_url",
@@ -34,7 +37,7 @@ _OPERATIONAL_OF_BACKENDS = frozenset(
 
 def config_record(config: TrainingConfig) -> dict[str, Any]:
     """The configuration with flat keys: ``{"data.step_size": 8, …}``. Maps of the user's own stay whole."""
-    return dict(_flat(config, ""))
+    return {key: value for key, value in _flat(config, "") if key not in UNRECORDED}
 
 
 def config_from_record(record: Mapping[str, Any]) -> TrainingConfig:

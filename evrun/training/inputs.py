@@ -36,16 +36,26 @@ def input_digests(config: TrainingConfig, template_files: Files) -> list[InputDi
         found.append(_of_directory("task_info", Path(config.task_info)))
     contents = ((path, content.data) for path, content in sorted(template_files.items()))
     found.append(_of_contents("template", config.template, contents))
-    found += _of_code("agent.name", config.agent.name, (CHAT,))
-    if config.agent.name == CHAT:
-        for path in config.agent.params.get("tools") or []:
-            found += _of_modules(f"agent.params.tools/{Path(path).name}", Path(path))
+    found += agent_digests(config)
     if config.judge.path is not None:
         found += _of_modules("judge.path", Path(config.judge.path))
     rubric = config.judge.params.get("rubric_file")
     if config.judge.path is None and isinstance(rubric, str):
         found.append(_of_file("judge.params.rubric_file", rubric))
     return found + _of_code("evolver.name", config.evolver.name, LEARNERS)
+
+
+def agent_digests(config: TrainingConfig) -> list[InputDigest]:
+    """Digests of what works on tasks: the agent's code, or that of the tools that `chat` is given.
+
+    Raises:
+        UsageFault: a file cannot be read.
+    """
+    found = _of_code("agent.name", config.agent.name, (CHAT,))
+    if config.agent.name == CHAT:
+        for path in config.agent.params.get("tools") or []:
+            found += _of_modules(f"agent.params.tools/{Path(path).name}", Path(path))
+    return found
 
 
 def _of_code(key: str, name: str, built_in: tuple[str, ...]) -> list[InputDigest]:

@@ -15,6 +15,7 @@ from ..budget import Budget
 from ..effects.backoff import backoff_s
 from ..effects.clock import CallIds, monotonic
 from ..effects.secrets import Redactor
+from ..executors import Lost
 from ..journal import Journal
 from .blobs import Blobs, fitting
 from .config import TrainingConfig
@@ -96,14 +97,17 @@ class RolloutRunner:
         held = await self._own.begin(job.unit, number, job.role, started)
         if held is None:
             return
-        ended = False
+        ended, why = False, "the run was stopped before the agent had ended"
         try:
             ended = await self._work_on(job, held, conclude, carried=carried)
+        except Lost as loss:
+            # It is open still: the next look at it goes on with it, as a resume would.
+            why = str(loss)
         finally:
             if not ended:
                 # Another error may be on its way, and counts more than a log that takes nothing.
                 with suppress(AppendError):
-                    await self._own.abandon(held, "the run was stopped before the agent had ended")
+                    await self._own.abandon(held, why)
 
     def _number(self, job: Job, rollout: Rollout | None) -> tuple[int, bool]:
         """The number of the next attempt, and whether it is one that was left open."""

@@ -14,15 +14,21 @@ from ..agents import AgentCalls
 from ..agents.leading import divergence, interrupted_tool, lead
 from ..batch.brief import Brief
 from ..batch.control import Control
-from ..batch.endpoint import prices_of
 from ..batch.sending import Services
 from ..batch.settings import Settings, settings_record
+from ..batch.tool_calls import ToolPlace, ToolRunner
 from ..effects.clock import monotonic
 from ..effects.orphans import kill_orphans
 from ..effects.secrets import Redactor
+from ..journal import Journal
+from ..prices import Price
+from ..tools import Toolbox
 from .agent_context import Given, NoCalls
 from .agents import TrainingAgent
 from .outcomes import TIMEOUT, Outcome, as_json, failed, outcome_of, outcome_of_error
+from .places import Places
+
+PriceOf = Callable[[str], Price | None]
 
 
 class Job(NamedTuple):
@@ -55,6 +61,7 @@ class Hands(Protocol):
         """Work on an attempt, which was left open before if it is `carried`, until its agent has ended.
 
         Raises:
+            Lost: whoever worked on it is gone; the attempt is open still.
             RunFailed, AppendError: the run cannot go on.
         """
 
@@ -62,10 +69,22 @@ class Hands(Protocol):
         """Remove an attempt's directory: what is worth keeping is recorded."""
 
 
+class AttemptTools(ToolRunner):
+    """Runs the tools of rollouts, in the directories of this session's attempts."""
+
+    def __init__(self, journal: Journal, toolbox: Toolbox, place: ToolPlace, places: Places) -> None:
+        super().__init__(journal, toolbox, place)
+        self._places = places
+
+    def directory(self, unit: str, attempt: int) -> Path:
+        """Where an attempt's tools work."""
+        return self._places.attempt(unit, attempt)
+
+
 class AgentHands:
     """Works with the agent itself, here. `services` is null where no model is configured.
 
-    `settings` are those of the agent's binding: its model, and `prompt_timeout`, which is the agent's time.
+    `settings` and `price_of` are those of the agent's binding; `prompt_timeout` is the agent's time.
     `agent` is open (`async with`), and given `params`. `directory` is where an attempt (unit, number) works.
     """
 
@@ -75,6 +94,7 @@ class AgentHands:
         settings: Settings,
         agent: TrainingAgent,
         *,
+        price_of: PriceOf,
         params: dict[str, Any],
         control: Control,
         redactor: Redactor,
@@ -84,7 +104,7 @@ class AgentHands:
         self._s = services
         self._settings = settings
         self._record = settings_record(settings)
-        self._price_of = prices_of(settings)
+        self._price_of = price_of
         self._tools = [] if services is None else services.tools.definitions(settings.toolsets or [])
         self._agent = agent
         self._params = params

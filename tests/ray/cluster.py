@@ -1,4 +1,4 @@
-"""A real Ray cluster on loopback: a head that does no work, and nodes whose raylets can be killed sharply.
+"""A real Ray cluster on this machine: a head that does no work, and nodes that can be killed sharply.
 
 It lives in a process of its own, ``python -m tests.ray.cluster``, so that whoever tests imports no Ray, and
 so that it ends with the tests however these end: its stdin is a pipe that closes then. Everything that Ray
@@ -120,7 +120,6 @@ def main() -> None:
     from ray.cluster_utils import Cluster  # type: ignore[import-not-found, unused-ignore]
 
     common = {
-        "node_ip_address": "127.0.0.1",
         "object_store_memory": _STORE_BYTES,
         "include_log_monitor": False,
     }

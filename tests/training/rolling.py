@@ -166,7 +166,8 @@ class Stand:
                     else JudgeModel(services, self.settings, prices_of(self.settings))
                 )
                 hands = AgentHands(
-                    services, self.settings, agent, params=self.config.agent.params, control=self.control,
+                    services, self.settings, agent, price_of=prices_of(self.settings),
+                    params=self.config.agent.params, control=self.control,
                     redactor=self.redactor, directory=self.place, marker=f"marker-{journal.session}",
                 )  # fmt: skip
                 yield RolloutRunner(

@@ -15,6 +15,7 @@ from evrun.training.config_file import (
     load_config,
     shaping_changes,
 )
+from evrun.training.config_record import UNRECORDED
 from evrun.training.config_values import known_keys
 from tests.house import ROOT
 from tests.training.configured import PLAIN, config_in, written
@@ -45,10 +46,18 @@ trainer:
   call_timeout_min: 3
   retries: 0
   coverage_min: 0.75
+  executor: ray
+  ray_address: 127.0.0.1:6379
 eval: {repeats: 3}
 prices: ["m=1,2,0.5"]
 unknown_price: allow
 """
+
+
+def dropped(config):
+    """A configuration without what is said anew for each session."""
+    trainer = msgspec.structs.replace(config.trainer, executor="local", ray_address=None)
+    return msgspec.structs.replace(config, trainer=trainer)
 
 
 def refusal(tmp_path, *overrides, text=PLAIN):
@@ -62,7 +71,7 @@ def test_every_key_of_the_file_is_in_the_configuration(tmp_path):
     """A file that says every key otherwise than its default leaves no default in the record."""
     record = config_record(config_in(tmp_path, text=EVERY_KEY))
     plain = config_record(config_in(tmp_path, "trainer.run_name=x"))
-    assert sorted(record) == sorted({*known_keys()})
+    assert sorted(record) == sorted({*known_keys()} - UNRECORDED)
     same = {key for key in record if record[key] == plain[key]}
     assert same == {
         "data.tasks",
@@ -78,7 +87,7 @@ def test_a_record_gives_the_configuration_back(tmp_path):
     """What the log holds, through its own encoding, is the configuration again; an older one has defaults."""
     config = config_in(tmp_path, text=EVERY_KEY)
     record = msgspec.msgpack.decode(msgspec.msgpack.encode(config_record(config)))
-    assert config_from_record(record) == config
+    assert config_from_record(record) == dropped(config)
     plain = config_in(tmp_path)
     assert config_from_record(config_record(plain)) == plain
     older = {key: value for key, value in config_record(plain).items() if key != "trainer.coverage_min"}
@@ -315,6 +324,15 @@ def test_changes_are_told_apart_by_whether_they_shape_the_run(tmp_path):
     more = config_in(tmp_path, "backends.mine.extra_body={a: 1}", "agent.name=agent.py:other", text=EVERY_KEY)
     assert sorted(shaping_changes(changes_between(before, more))) == ["agent.name", "backends"]
     assert set(known_keys()) >= OPERATIONAL
+
+
+def test_where_a_session_works_is_no_change_and_in_no_record(tmp_path):
+    """Executor and address may be others in each session; only known executors are taken."""
+    before, now = config_in(tmp_path), config_in(tmp_path, "trainer.executor=ray", "trainer.ray_address=h:1")
+    assert (now.trainer.executor, now.trainer.ray_address) == ("ray", "h:1")
+    assert config_record(before) == config_record(now)
+    assert changes_between(before, now) == {}
+    assert "expected one of local, ray, found 'rae'" in refusal(tmp_path, "trainer.executor=rae")
 
 
 def test_words_of_a_prompt_are_no_keys(tmp_path):
