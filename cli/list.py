@@ -9,8 +9,9 @@ from eventlog.storage import LogReader, lock_holder
 from evrun.errors import UsageFault
 from projections import (
     TRAINING,
+    Snapshots,
     Summary,
-    fold_log,
+    fold_from_snapshot,
     overview,
     recorded,
     summary_of,
@@ -70,7 +71,8 @@ def _entry(directory: Path) -> dict[str, Any]:
         end = reader.end
         summary = None if held else _by_views(directory, reader)
         if summary is None:
-            summary = summary_of(fold_log(reader, end.sequence), held=held)
+            state = fold_from_snapshot(reader, Snapshots(log_of(directory)), end.sequence)
+            summary = summary_of(state, held=held)
         first = decode_event(reader.read_one(1).payload) if end.sequence else None
         last_ns = reader.read_one(end.sequence).time_ns if end.sequence else 0
     kind = first.kind if isinstance(first, RunStarted) else None

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eventlog.storage import LogReader, Position, lock_holder
-from projections import RunState, fold_log
+from projections import RunState, Snapshots, fold_from_snapshot
 
 from .archives import find_readable
 from .runs import DATA, log_of
@@ -25,7 +25,7 @@ class Reading(NamedTuple):
 
 
 def read_run(run: str, output_dir: Path = DATA) -> Reading:
-    """Find a run and read it.
+    """Find a run and read it, from the newest snapshot of its fold on where one fits.
 
     Whether it is held is asked before the log is read: a run that ends in between is shown as running, with
     its last event, never as interrupted.
@@ -38,4 +38,5 @@ def read_directory(directory: Path) -> Reading:
     holder = lock_holder(log_of(directory))
     with LogReader.open(log_of(directory)) as reader:
         end = reader.end
-        return Reading(directory, holder, fold_log(reader, end.sequence), end)
+        state = fold_from_snapshot(reader, Snapshots(log_of(directory)), end.sequence)
+        return Reading(directory, holder, state, end)

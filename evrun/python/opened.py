@@ -12,9 +12,11 @@ from eventlog.storage import LogReader, Verdict, lock_holder, verify
 from projections import (
     FileCheck,
     RunState,
+    Snapshots,
     audit_report,
     check,
     find_units,
+    fold_from_snapshot,
     fold_log,
     rebuild,
     recorded,
@@ -84,7 +86,7 @@ class Run:
         holder = lock_holder(self.directory / "log")
         with closing(self._reader()) as reader:
             end = reader.end
-            state = fold_log(reader, end.sequence)
+            state = fold_from_snapshot(reader, Snapshots(self.directory / "log"), end.sequence)
         return status_report(
             state,
             run=state.batch.run or self.name,

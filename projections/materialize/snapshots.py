@@ -149,13 +149,21 @@ def _read(path: Path, log: Log, end: int) -> Snapshot | None:
             body = file.read()
     except (OSError, msgspec.DecodeError):
         return None
-    digest = hashlib.sha256(begin[_HEAD_AT - _LENGTH.size :] + text)
-    digest.update(body)
-    if digest.digest() != begin[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]:
+    if not _is_whole(begin, text, body):
         return None
     parts = dict(_cut(head.parts, memoryview(body)))
-    with collector_paused():
-        return Snapshot(thaw(parts), parts)
+    try:
+        with collector_paused():
+            state = thaw(parts)
+    except (KeyError, ValueError, msgspec.MsgspecError):
+        return None
+    return Snapshot(state, parts) if state.sequence == head.sequence else None
+
+
+def _is_whole(begin: bytes, text: bytes, body: bytes) -> bool:
+    digest = hashlib.sha256(begin[_HEAD_AT - _LENGTH.size :] + text)
+    digest.update(body)
+    return digest.digest() == begin[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]
 
 
 def _fits(head: _Head, log: Log, end: int) -> bool:

@@ -4,6 +4,8 @@ A rule is broken by replacing one named function of the product in this process;
 which property must then fail. The rules of writing are in `broken_writing`.
 """
 
+from msgspec.structs import replace
+
 from eventlog.storage import (
     compaction,
     compactor,
@@ -23,6 +25,8 @@ from eventlog.storage.segment_file import PlainSegment
 from eventlog.storage.source import Source
 from eventlog.storage.survey import Survey
 from eventlog.storage.twin_reader import Blocks
+from projections.materialize import snapshots
+from projections.materialize.fingerprint import fingerprint
 from projections.unit_table import FrozenOutcomes
 
 from . import broken_writing
@@ -178,6 +182,30 @@ def _():
 
 
 # Views.
+
+
+# Snapshots.
+
+
+@rule("a snapshot without fingerprint")
+def _():
+    fits = snapshots._fits
+    ours = fingerprint()
+
+    yield snapshots, "_fits", lambda head, *rest: fits(replace(head, fingerprint=ours), *rest)
+
+
+@rule("a snapshot is not held against the log's chain")
+def _():
+    def fits(head, log, end):
+        return (head.log_id, head.fingerprint) == (log.log_id, fingerprint()) and head.sequence <= end
+
+    yield snapshots, "_fits", fits
+
+
+@rule("a snapshot's bytes are believed")
+def _():
+    yield snapshots, "_is_whole", lambda *_: True
 
 
 @rule("a view in the order of a set")

@@ -38,6 +38,7 @@ from .properties.faults import (
     check_failed_write_leaves_nothing,
     check_read_errors_never_shrink,
 )
+from .properties.snapshots import check_snapshots
 from .properties.views import check_views_depend_on_the_events_alone
 
 SET_ORDER = "a view in the order of a set"
@@ -99,6 +100,9 @@ CONTROLS = (
     ),
     Control("the blocks of a compressed segment are passed by unread", 4, check_opening_finds_damage, 200),
     Control("a second look keeps what the first one found", 16, check_readers_while_files_change, 1),
+    Control("a snapshot without fingerprint", 17, check_snapshots, 1),
+    Control("a snapshot is not held against the log's chain", 17, check_snapshots, 2),
+    Control("a snapshot's bytes are believed", 17, check_snapshots, 1),
     Control(SET_ORDER, 18, check_views_depend_on_the_events_alone, 120),
 )
 

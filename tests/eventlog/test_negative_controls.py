@@ -23,7 +23,7 @@ def test_a_broken_rule_makes_the_check_of_a_property_fail(control, tmp_path):
 
 
 def test_every_broken_rule_has_a_control():
-    """None is prepared and never used; the twelve of the design, snapshots apart, are among them."""
+    """None is prepared and never used; the twelve of the design are among them."""
     assert {control.rule for control in CONTROLS} == set(RULES)
     assert len(RULES) >= 12
 

@@ -13,6 +13,7 @@ from projections import RunState, Snapshots, fold_from_snapshot, fold_log, open_
 from projections.materialize import fingerprint, snapshots
 from projections.snapshot import CannotFreeze, freeze, thaw
 
+from .forged_snapshots import forge, word
 from .histories import LogMaker, begun, name_of, planned, reserve, started
 from .random_history import History
 from .states import own_sums, plain
@@ -132,23 +133,9 @@ def test_no_flipped_byte_of_a_snapshot_is_taken_for_the_state(saved, maker):
 def test_a_snapshot_of_something_else_is_none(saved, maker, field):
     """Of another log, fold or code, ahead of the log, or of another past: whole in itself, and ignored."""
     older, newer = kept(saved)
-    forge(newer, field)
+    was = word(newer, field)
+    forge(newer, **{field: was + (b"!" if isinstance(was, bytes) else type(was)(1))})
     assert Snapshots(saved / "log").newest(maker.reader()).state.sequence == int(older.stem)
-
-
-def forge(path, field):
-    """A snapshot with another word in its head, and a digest that fits it."""
-    data = path.read_bytes()
-    at = snapshots._HEAD_AT
-    length = int.from_bytes(data[at - 4 : at], "little")
-    head = msgspec.msgpack.decode(data[at : at + length], type=snapshots._Head)
-    was = getattr(head, field)
-    setattr(head, field, was + (b"!" if isinstance(was, bytes) else type(was)(1)))
-    body, start = memoryview(data)[at + length :], 0
-    parts = {}
-    for name, size in head.parts:
-        parts[name], start = bytes(body[start : start + size]), start + size
-    path.write_bytes(b"".join(snapshots._chunks(head, parts)))
 
 
 def test_another_code_makes_another_fingerprint():

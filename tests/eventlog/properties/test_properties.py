@@ -5,7 +5,7 @@ The checks lie in the modules beside this one, so that `test_negative_controls` 
 
 import pytest
 
-from . import compression, concurrency, crashes, damage, faults, views
+from . import compression, concurrency, crashes, damage, faults, snapshots, views
 
 
 def test_property_01_every_image_holds_what_was_acknowledged_and_nothing_else():
@@ -109,6 +109,11 @@ def test_property_16_compression_beside_writers_and_readers_changes_nothing():
     """Session after session; and between any two calls of a reader."""
     compression.check_compressing_beside_a_writer(3)
     compression.check_readers_while_files_change(1)
+
+
+def test_property_17_a_state_from_a_snapshot_is_that_of_the_whole_log():
+    """At every position; of other code, damaged, cut, ahead of the log, or of another past: never used."""
+    snapshots.check_snapshots(4)
 
 
 def test_property_18_views_depend_on_the_events_alone(tmp_path):
