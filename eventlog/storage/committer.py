@@ -79,7 +79,8 @@ class Committer:
             largest_segment_bytes=largest_segment_bytes,
         )
         if compress_sealed:
-            self._compactor.offer_all(survey.catalog.sealed())
+            names = frozenset(survey.filesystem.names(survey.directory))
+            self._compactor.offer_all(survey.catalog.sealed(), names)
         self.wakers = Wakers()
         self._queue = queue
         self._group: list[Ticket] = []

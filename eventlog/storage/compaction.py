@@ -50,16 +50,23 @@ class Compaction:
     """How the segments of one log are compressed. Use it from one thread.
 
     `check` is asked before each frame and each change of a name; it raises to end the work (`Stopped`, or
-    that the lock is gone). `scratch` are eight hexadecimal digits that no other compaction uses.
+    that the lock is gone). `pace` is told of so many bytes of frames when they were worked on, and may wait.
+    `scratch` are eight hexadecimal digits that no other compaction uses.
     """
 
     def __init__(
-        self, filesystem: FileSystem, directory: str, scratch: str, check: Callable[[], None]
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        scratch: str,
+        check: Callable[[], None],
+        pace: Callable[[int], None] | None = None,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._scratch = scratch
         self._check = check
+        self._pace = pace or _at_full_speed
 
     def compact(self, segment: SegmentMap, end: Place) -> Compacted:
         """Replace the plain file of `segment`, whose last frame ends at `end`, by its compressed twin.
@@ -142,8 +149,10 @@ class Compaction:
                 except StopIteration as ended:
                     why = str(ended.value)
                     break
+                size = frame[2].offset_bytes - place.offset_bytes
                 place = frame[2]
                 yield frame
+                self._pace(size)
         if place != end:
             problem = Problem(name, place.offset_bytes, place.sequence, end.sequence, why)
             raise LogLost(lost_message(self._directory, problem), problem)
@@ -208,6 +217,10 @@ class Compaction:
                 f"{error}. It was thrown away and nothing is lost. Check this machine's disk and memory."
             ) from error
         return size
+
+
+def _at_full_speed(_: int) -> None:
+    """For whoever works alone."""
 
 
 def _not_compressed(name: str, error: OSError) -> NotCompressed:
