@@ -230,5 +230,6 @@ class Desk:
         except (AppendError, EvrunError) as error:
             session.error = error
         else:
-            session.error = Lost(why)
+            # Its end may have come just before that of its worker.
+            session.error = session.error or (None if session.post.ended else Lost(why))
         session.done.set()

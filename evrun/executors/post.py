@@ -62,7 +62,8 @@ class Post:
     """Records for one session.
 
     `started`, where given, is not yet recorded: it goes before whatever is recorded first. `roles` are those
-    that its calls may have. `ends` says whether the end of the attempt is for the worker to record.
+    that its calls may have. `ends` says whether the end of the attempt is for the worker to record; it has
+    `ended` once that was done.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Post:
         self._turn = anyio.Lock()
         self._last: Ticket | None = None
         self._over = False
+        self.ended = False
 
     @property
     def any_success(self) -> bool:
@@ -178,6 +180,11 @@ class Post:
         if events:
             await self._s.journal.record(*events)
 
+    def fail(self, error_class: str, message: str) -> Ticket:
+        """The attempt ends here, since nobody can work on it."""
+        failed = PromptFailed(self._unit, self._number, error_class, message, None, retryable=True)
+        return self._s.journal.record(*self._take_started(), failed)
+
     # Whether it fits.
 
     def _reservation(self, asked: Reserve) -> tuple[BudgetReserved, list[ModelAsked]]:
@@ -246,7 +253,7 @@ class Post:
                 self._unit, self._number, self.attempt.toolsets, self.attempt.settings
             )
         elif isinstance(event, TrajectoryCompleted | TrajectoryDiscarded | PromptFailed):
-            self._over = True
+            self._over = self.ended = True
 
     async def _durable(self, ticket: Ticket, reserved: BudgetReserved) -> None:
         try:

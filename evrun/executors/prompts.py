@@ -1,6 +1,7 @@
 """Prompts on workers: what the driver hands over of a session, and where its executor is opened."""
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,10 +15,13 @@ from ..batch.headers import secret_variables
 from ..batch.sending import Services
 from ..batch.settings import Settings, settings_record
 from ..versions import versions
-from .base import Cluster, Session
+from .base import Cluster, Lost, Session
 from .hosting import PROMPTS, Opening
 from .pool import Pool, open_pool
 from .post import Post
+
+MOST_LOSSES = 3
+"""A prompt that so many workers were lost with is not handed to another one: it may be what ends them."""
 
 
 class PromptWork(msgspec.Struct, frozen=True):
@@ -40,6 +44,7 @@ class NodeExecutor:
         self._services = services
         self._settings = settings
         self._pool = pool
+        self._losses: Counter[str] = Counter()
 
     def directory_there(self, unit: str, attempt: int) -> bool:  # noqa: ARG002 (never, whatever it is)
         """Never: it was on a worker that is gone."""
@@ -55,7 +60,15 @@ class NodeExecutor:
             attempt = Attempt.start(started, 0, journal.session)
         post = Post(self._services, self._settings, attempt, started=started)
         work = PromptWork(json.dumps(brief.row).encode(), attempt.toolsets)
-        await self._pool.run(post, msgspec.msgpack.encode(work))
+        try:
+            await self._pool.run(post, msgspec.msgpack.encode(work))
+        except Lost as lost:
+            self._losses[unit] += 1
+            if self._losses[unit] < MOST_LOSSES:
+                raise
+            return post.fail(
+                "worker_lost", f"{MOST_LOSSES} workers were lost while they worked on it: {lost}"
+            )
         return None
 
 

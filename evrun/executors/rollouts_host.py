@@ -87,7 +87,7 @@ async def open_host(bench: Bench) -> AsyncIterator[RolloutHost]:
     """
     extra = msgspec.msgpack.decode(bench.opening.extra, type=RolloutExtra)
     check_code(extra)
-    marker = f"{bench.opening.marker}/n{bench.opening.worker}"
+    marker = bench.marker
     redactor = Redactor(find_secrets(bench.environment, *secret_variables(bench.settings)))
     containers = Containers(marker)
     places = Places(bench.directory, bench.opening.epoch)

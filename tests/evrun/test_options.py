@@ -277,6 +277,8 @@ def test_only_what_shapes_a_trajectory_is_in_the_digest():
         "rpm": 1,
         "tpm": 1,
         "otel": "http://x",
+        "executor": "ray",
+        "ray_address": "h:1",
     }
     assert other.keys() == set(Settings.__struct_fields__)
     for name, value in other.items():
