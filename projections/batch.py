@@ -56,6 +56,9 @@ from .units import DISCARDED, ENDED, FAILED, KEPT, OPEN, OUTCOMES, PENDING, WITH
 _Boundary = TrajectoryCompleted | TrajectoryDiscarded | TrajectoryImported | PromptFailed
 
 
+_HAVE_REASONS = frozenset({DISCARDED, FAILED})
+
+
 class BatchState(RunFacts):
     """All there is to know about a batch run, but for its money, which is the ledger's.
 
@@ -108,7 +111,8 @@ class BatchState(RunFacts):
         `settled_nano_usd` is what `event` adds to the settled sum (negative when a correction lowers it).
         """
         try:
-            self._book_unit(unit, attempt, settled_nano_usd)
+            if settled_nano_usd:
+                self._book_unit(unit, attempt, settled_nano_usd)
         except OverflowError as error:
             raise self._beyond(event) from error
         self.open.book(unit, attempt, settled_nano_usd, event)
@@ -123,9 +127,9 @@ class BatchState(RunFacts):
         unit = self.units.get(name)
         if unit is None:
             self.other_nano_usd += settled_nano_usd
-        elif attempt == unit.attempt and (unit.outcome == OPEN or unit.outcome in ENDED):
+        elif attempt == unit.attempt and (outcome := unit.outcome) in self.settled:
             unit.settled_nano_usd += settled_nano_usd
-            self.settled[unit.outcome] += settled_nano_usd
+            self.settled[outcome] += settled_nano_usd
         else:
             self.superseded_nano_usd += settled_nano_usd
             unit.earlier_nano_usd += settled_nano_usd
@@ -185,16 +189,14 @@ class BatchState(RunFacts):
 
     def _prompt_started(self, record: Recorded, event: PromptStarted) -> None:
         unit = self.units.get(event.unit)
-        if unit is None or unit.outcome in {KEPT, WITHDRAWN}:
+        outcome = WITHDRAWN if unit is None else unit.outcome
+        if unit is None or outcome in {KEPT, WITHDRAWN}:
             self.unexplained += 1
             return
-        if unit.outcome != PENDING:
+        if outcome != PENDING:
             self._give_up(event.unit, unit)
         self._move(unit, OPEN)
-        unit.attempt = event.attempt
-        unit.boundary = 0
-        unit.score = None
-        unit.unknown_tools = False
+        unit.begin(event.attempt)
         self.open.begin(Attempt.start(event, record.time_ns, record.session))
         self.finished_ns = None
 
@@ -279,8 +281,9 @@ class BatchState(RunFacts):
             self.unexplained += 1
             return False
         self.open.close(event.unit)
+        if unit.outcome == PENDING:
+            unit.attempt = event.attempt
         self._move(unit, outcome, reason)
-        unit.attempt = event.attempt
         unit.boundary = record.sequence
         return True
 
@@ -298,22 +301,22 @@ class BatchState(RunFacts):
 
     def _move(self, unit: Unit, outcome: str, reason: str | None = None) -> None:
         """The unit has another outcome now; the counts follow."""
-        self._count(unit, -1)
-        unit.outcome = outcome
-        unit.reason = None if outcome == KEPT else reason
-        self._count(unit, 1)
+        before, settled = unit.outcome, unit.settled_nano_usd
+        self.counts[before] -= 1
+        self.counts[outcome] += 1
+        if settled:
+            self.settled[before] -= settled
+            self.settled[outcome] += settled
+        if before in _HAVE_REASONS:
+            self._reasons(before)[unit.reason or ""] -= 1
+        if outcome in _HAVE_REASONS:
+            self._reasons(outcome)[reason or ""] += 1
+        if WITHDRAWN in {before, outcome}:
+            self.counts["total"] += (before == WITHDRAWN) - (outcome == WITHDRAWN)
+        unit.move(outcome, reason if outcome in _HAVE_REASONS else None)
 
-    def _count(self, unit: Unit, sign: int) -> None:
-        outcome = unit.outcome
-        self.counts[outcome] += sign
-        if outcome in self.settled:
-            self.settled[outcome] += sign * unit.settled_nano_usd
-        if outcome == WITHDRAWN:
-            self.counts["total"] -= sign
-        elif outcome == DISCARDED:
-            self.filtered_by_reason[unit.reason or ""] += sign
-        elif outcome == FAILED:
-            self.failed_by_class[unit.reason or ""] += sign
+    def _reasons(self, outcome: str) -> Counter[str]:
+        return self.filtered_by_reason if outcome == DISCARDED else self.failed_by_class
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Recorded, Any], None]]] = {
         RunStarted: RunFacts.run_started,

@@ -6,40 +6,44 @@ from typing import Final, Literal
 
 _Code = Literal["B", "H", "I", "Q", "i", "q"]
 _WIDER: Final[dict[str, _Code]] = {"B": "H", "H": "I", "I": "Q", "i": "q"}
+_CODES: Final[dict[bytes, _Code]] = {b"B": "B", b"H": "H", b"I": "I", b"Q": "Q", b"i": "i", b"q": "q"}
 
 
 class Column:
-    """Numbers by ordinal; 0 where none was put, and what lies past the last one that was put takes no room.
+    """Numbers by ordinal; `absent` where none was put. What lies past the last other one takes no room.
 
     It begins with narrow cells and changes to wider ones when a number does not fit. What 64 bits cannot hold
-    is an OverflowError that changes nothing. `cells` may be read by who stays within their length; they are
+    is an OverflowError that changes no number. `cells` may be read by who stays within their length; they are
     another object after a number made them wider.
     """
 
-    __slots__ = ("cells",)
+    __slots__ = ("absent", "cells")
 
-    def __init__(self, code: _Code = "B") -> None:
+    def __init__(self, code: _Code = "B", absent: int = 0) -> None:
         self.cells: array[int] = array(code)
+        self.absent: Final = absent
 
     def get(self, ordinal: int) -> int:
         """The number at an ordinal."""
         cells = self.cells
-        return cells[ordinal] if ordinal < len(cells) else 0
+        return cells[ordinal] if ordinal < len(cells) else self.absent
 
     def put(self, ordinal: int, number: int) -> None:
         """Set the number at an ordinal."""
-        if ordinal >= len(self.cells):
-            if not number:
+        cells = self.cells
+        if ordinal >= len(cells):
+            if number == self.absent:
                 return
-            array("q" if self.cells.typecode in "iq" else "Q", (number,))  # an OverflowError before all else
-            self.cells.frombytes(bytes((ordinal + 1 - len(self.cells)) * self.cells.itemsize))
-        while True:
-            try:
-                self.cells[ordinal] = number
-            except OverflowError:
-                self._widen()
+            if ordinal > len(cells):
+                cells.extend(array(cells.typecode, (self.absent,)) * (ordinal - len(cells)))
+        try:
+            if ordinal == len(cells):
+                cells.append(number)
             else:
-                return
+                cells[ordinal] = number
+        except OverflowError:
+            self._widen()
+            self.put(ordinal, number)
 
     def _widen(self) -> None:
         code = _WIDER.get(self.cells.typecode)
@@ -56,17 +60,16 @@ class Column:
         return cells.typecode.encode() + cells.tobytes()
 
     @classmethod
-    def of_part(cls, part: bytes | memoryview) -> "Column":
+    def of_part(cls, part: bytes | memoryview, absent: int = 0) -> "Column":
         """The column that `part` is all of.
 
         Raises:
             ValueError: it is of none.
         """
-        code = bytes(part[:1]).decode("latin-1")
-        if code not in {"B", "H", "I", "Q", "i", "q"}:
-            raise ValueError(f"a column of numbers: found cells of type {code!r}")
-        column = cls()
-        column.cells = array(code)
+        code = _CODES.get(bytes(part[:1]))
+        if code is None:
+            raise ValueError(f"a column of numbers was expected, found cells of type {bytes(part[:1])!r}")
+        column = cls(code, absent)
         column.cells.frombytes(memoryview(part)[1:])
         if sys.byteorder == "big":
             column.cells.byteswap()

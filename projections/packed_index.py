@@ -1,15 +1,16 @@
 """Keys of many things in few bytes, and the place of each: a digest of 16 bytes and two small numbers."""
 
-import sys
 from array import array
 from collections.abc import Mapping
 from itertools import chain, repeat
+from struct import Struct
 from typing import Final
 
 from .packed_column import Column
 
 CONTENT_BYTES: Final = 16
 _FEWEST_SLOTS: Final = 16
+_head: Final = Struct("=I").unpack_from
 # Odd numbers, so that keys that differ in one number alone are spread as widely as digests are.
 _SPREAD_OCCURRENCES: Final = 0x9E3779B1
 _SPREAD_SAMPLES: Final = 0x85EBCA6B
@@ -18,9 +19,9 @@ _SPREAD_SAMPLES: Final = 0x85EBCA6B
 class PackedIndex:
     """Gives keys their ordinals, dense from 0 in the order in which they came, and finds them again.
 
-    A key takes 16 bytes, 2 for numbers below 256, and 6 to 12 in the table of slots. A slot holds an ordinal
-    plus one, or 0; a key is looked for from the slot that its bytes say to the next free one. Nothing is ever
-    taken out.
+    A key takes 16 bytes, 6 to 12 in the table of slots, and what its numbers need where they are not 1. A
+    slot holds an ordinal plus one, or 0; a key is looked for from the slot that its bytes say to the next
+    free one. Nothing is ever taken out.
     """
 
     __slots__ = ("_contents", "_mask", "_occurrences", "_room", "_samples", "_slots")
@@ -28,8 +29,8 @@ class PackedIndex:
     def __init__(self) -> None:
         self._slots: array[int]
         self._contents = bytearray()
-        self._occurrences = Column()
-        self._samples = Column()
+        self._occurrences = Column(absent=1)
+        self._samples = Column(absent=1)
         self._clear_slots(_FEWEST_SLOTS)
 
     def __len__(self) -> int:
@@ -37,8 +38,10 @@ class PackedIndex:
 
     def find(self, content: bytes, occurrence: int, sample: int) -> int | None:
         """The ordinal of a key; null if it was not added."""
-        slot = self._slot_of(content, occurrence, sample)
-        return self._slots[slot] - 1 if self._slots[slot] else None
+        if len(content) != CONTENT_BYTES:
+            return None
+        known = self._slots[self._slot_of(content, occurrence, sample)]
+        return known - 1 if known else None
 
     def add(self, content: bytes, occurrence: int, sample: int) -> int:
         """The ordinal of a key, which is the next one if it is new: then it is what `len` was before.
@@ -52,8 +55,8 @@ class PackedIndex:
                 f"a content id of {CONTENT_BYTES} bytes was expected, found {len(content)} bytes"
             )
         slot = self._slot_of(content, occurrence, sample)
-        if self._slots[slot]:
-            return self._slots[slot] - 1
+        if known := self._slots[slot]:
+            return known - 1
         ordinal = len(self._contents) // CONTENT_BYTES
         self._occurrences.put(ordinal, occurrence)
         self._samples.put(ordinal, sample)
@@ -98,8 +101,8 @@ class PackedIndex:
                 f"content ids of {CONTENT_BYTES} bytes were expected, found {len(contents)} bytes"
             )
         index._contents = bytearray(contents)
-        index._occurrences = Column.of_part(parts["occurrences"])
-        index._samples = Column.of_part(parts["samples"])
+        index._occurrences = Column.of_part(parts["occurrences"], absent=1)
+        index._samples = Column.of_part(parts["samples"], absent=1)
         slots = _FEWEST_SLOTS
         while len(index) * 3 > slots * 2:
             slots *= 2
@@ -110,11 +113,12 @@ class PackedIndex:
     def _slot_of(self, content: bytes, occurrence: int, sample: int) -> int:
         """The slot that a key is in, or else the free one that it belongs into."""
         slots, mask, contents = self._slots, self._mask, self._contents
-        slot = _spread(content, occurrence, sample) & mask
+        head: int = _head(content)[0]
+        slot = head + occurrence * _SPREAD_OCCURRENCES + sample * _SPREAD_SAMPLES & mask
         while following := slots[slot]:
             end = following * CONTENT_BYTES
             if (
-                contents[end - CONTENT_BYTES : end] == content
+                contents.startswith(content, end - CONTENT_BYTES)
                 and self._samples.get(following - 1) == sample
                 and self._occurrences.get(following - 1) == occurrence
             ):
@@ -141,8 +145,8 @@ class PackedIndex:
         with memoryview(self._contents).cast("I") as words:
             heads = words[:: CONTENT_BYTES // words.itemsize]
             occurrences, samples = (
-                chain(self._occurrences.cells, repeat(0)),
-                chain(self._samples.cells, repeat(0)),
+                chain(self._occurrences.cells, repeat(1)),
+                chain(self._samples.cells, repeat(1)),
             )
             for number, (head, occurrence, sample) in enumerate(
                 zip(heads, occurrences, samples, strict=False), 1
@@ -152,12 +156,3 @@ class PackedIndex:
                     slot = (slot + 1) & mask
                 slots[slot] = number
             heads.release()
-
-
-def _spread(content: bytes | bytearray, occurrence: int, sample: int) -> int:
-    """A number that differs widely between keys; a digest's bytes are as good as any."""
-    return (
-        int.from_bytes(content[:4], sys.byteorder)
-        + occurrence * _SPREAD_OCCURRENCES
-        + sample * _SPREAD_SAMPLES
-    )

@@ -257,3 +257,18 @@ class Unit:
         if outcome == OPEN:
             return attempt == self.attempt
         return outcome == PENDING and attempt > self.attempt
+
+    def begin(self, attempt: int) -> None:
+        """An attempt begins: nothing of what was known of the one before is true of it. `outcome` stays."""
+        rows, ordinal = self._rows, self._ordinal
+        rows.marks[ordinal] &= ~(SCORED | UNKNOWN_TOOLS)
+        rows.attempt.put(ordinal, attempt)
+        if ordinal < len(rows.boundary.cells):
+            rows.boundary.put(ordinal, 0)
+
+    def move(self, outcome: str, reason: str | None) -> None:
+        """Another outcome, with its reason."""
+        rows, ordinal = self._rows, self._ordinal
+        rows.marks[ordinal] = rows.marks[ordinal] & ~OUTCOME_BITS | CODES[outcome]
+        if reason is not None or ordinal < len(rows.reason.cells):
+            rows.reason.put(ordinal, rows.code_of(reason))

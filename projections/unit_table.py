@@ -77,6 +77,9 @@ class UnitTable:
         ordinal = None if key is None else self._rows.keys.find(*key)
         if ordinal is None:
             return default
+        return self._hold(name, ordinal)
+
+    def _hold(self, name: str, ordinal: int) -> Unit:
         if len(self._near) >= _NEAR:
             self._near.clear()
         unit = self._near[name] = Unit(self._rows, ordinal)
@@ -144,9 +147,11 @@ class UnitTable:
 
         The fold may go on meanwhile. Without `gone`, those whose rows were withdrawn are left out.
         """
-        key = self._rows.keys.key
-        found = marked(self._rows.marks, outcomes, without=0 if gone else GONE)
-        return (unit_name(*key(ordinal)) for ordinal in found)
+        for ordinal in marked(self._rows.marks, outcomes, without=0 if gone else GONE):
+            name = unit_name(*self._rows.keys.key(ordinal))
+            # Whoever is given the name will ask for the unit.
+            self._hold(name, ordinal)
+            yield name
 
     def units_with(self, *outcomes: str) -> Iterator[Unit]:
         """As `names_with`, the units."""

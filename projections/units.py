@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -17,7 +18,9 @@ WITHDRAWN: Final = "withdrawn"
 OUTCOMES: Final = (KEPT, DISCARDED, FAILED, OPEN, PENDING, WITHDRAWN)
 ENDED: Final = frozenset({KEPT, DISCARDED, FAILED})
 
-_NAME: Final = re.compile(r"prompt:([0-9a-f]{32})#(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,19})", re.ASCII)
+_BEGINNING: Final = "prompt:"
+_NUMBERS_AT: Final = len(_BEGINNING) + 32
+_NUMBERS: Final = re.compile(r"#(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,19})", re.ASCII)
 
 
 class PlannedUnit(msgspec.Struct, frozen=True, gc=False):
@@ -41,11 +44,21 @@ def unit_name(content: bytes, occurrence: int, sample: int) -> str:
 
 def unit_key(name: str) -> tuple[bytes, int, int] | None:
     """What a unit's name says: content id, occurrence, sample; null for any other text."""
-    match = _NAME.fullmatch(name)
-    if match is None:
+    numbers, digits = _numbers(name[_NUMBERS_AT:]), name[len(_BEGINNING) : _NUMBERS_AT]
+    if numbers is None or not name.startswith(_BEGINNING):
         return None
-    content, occurrence, sample = match.groups()
-    return bytes.fromhex(content), int(occurrence), int(sample)
+    try:
+        content = bytes.fromhex(digits)
+    except ValueError:
+        return None
+    return (content, *numbers) if content.hex() == digits else None
+
+
+@lru_cache(maxsize=1024)
+def _numbers(text: str) -> tuple[int, int] | None:
+    """Occurrence and sample: the end of a name; most names end alike."""
+    match = _NUMBERS.fullmatch(text)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def idempotency_key(unit: str, attempt: int, request_digest: bytes) -> str:
