@@ -147,7 +147,8 @@ def test_the_packed_table_equals_plain_records_whatever_is_done_to_it(steps: lis
     "name",
     [
         "", "prompt:", NAMES[0].upper(), NAMES[0].replace("prompt:", "Prompt:"), NAMES[0] + "0",
-        NAMES[0] + "\n", NAMES[0].replace("#1", "#01"), NAMES[0].replace("#1", "#+1"), NAMES[0].replace("#1", "#\u0661"),
+        NAMES[0] + "\n", NAMES[0].replace("#1", "#01"), NAMES[0].replace("#1", "#+1"),
+        NAMES[0].replace("#1", "#\u0661"),
         NAMES[0].replace(".1", ".1_0"), NAMES[0][:-2], "prompt:" + " " * 32 + "#1.1", "step:1",
         "prompt:" + content(0).hex().upper() + "#1.1", "prompt:" + content(0).hex()[:30] + "#1.1",
     ],
