@@ -10,7 +10,16 @@ from projections import evaluation_report
 from . import output
 from .config import environment
 from .output import JsonFlag
-from .training import AcceptChanges, ConfigPath, Overrides, Quiet, TrainingProgress
+from .training import (
+    AcceptChanges,
+    ConfigPath,
+    Executor,
+    Overrides,
+    Quiet,
+    RayAddress,
+    TrainingProgress,
+    typed,
+)
 
 Selector = Annotated[
     str,
@@ -26,6 +35,8 @@ def eval_command(
     *,
     adapter: Selector,
     accept_changes: AcceptChanges = False,
+    executor: Executor = None,
+    ray_address: RayAddress = None,
     quiet: Quiet = False,
     json: JsonFlag = False,
 ) -> int:
@@ -36,7 +47,7 @@ def eval_command(
 
     Exit codes as of `evrun train`.
     """
-    told = load_config(config, overrides or [])
+    told = load_config(config, typed(overrides, executor, ray_address))
     with TrainingProgress(quiet=quiet) as progress:
         result = run_evaluation_sync(told, adapter, environment(), progress, accept_changes=accept_changes)
     if not result.state.training.evaluations:

@@ -5,7 +5,17 @@ from evrun.training import load_config, run_training_sync
 from . import output
 from .config import environment
 from .output import JsonFlag
-from .training import AcceptChanges, ConfigPath, Overrides, Quiet, TrainingProgress, last_word
+from .training import (
+    AcceptChanges,
+    ConfigPath,
+    Executor,
+    Overrides,
+    Quiet,
+    RayAddress,
+    TrainingProgress,
+    last_word,
+    typed,
+)
 
 
 def train_command(
@@ -13,6 +23,8 @@ def train_command(
     overrides: Overrides = None,
     *,
     accept_changes: AcceptChanges = False,
+    executor: Executor = None,
+    ray_address: RayAddress = None,
     quiet: Quiet = False,
     json: JsonFlag = False,
 ) -> int:
@@ -25,7 +37,7 @@ def train_command(
     Exit codes: 0 done, 1 could not go on, 2 wrong input, 3 done but some tasks have no score, 4 paused by a
     cap or a quota, 5 the log is damaged, 6 in use, 130 and 143 ended by a signal.
     """
-    told = load_config(config, overrides or [])
+    told = load_config(config, typed(overrides, executor, ray_address))
     with TrainingProgress(quiet=quiet) as progress:
         result = run_training_sync(told, environment(), progress, accept_changes=accept_changes)
         progress.progress(result.state)

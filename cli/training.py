@@ -9,6 +9,7 @@ import typer
 from eventlog.events import Recorded
 from evrun.batch import Result
 from evrun.effects import monotonic
+from evrun.errors import UsageFault
 from evrun.training import TrainingConfig
 from projections import RunState, result_report, usd
 
@@ -27,6 +28,14 @@ AcceptChanges = Annotated[
     typer.Option(
         "--accept-changes", help="Go on although data, template, code or settings changed, and record that."
     ),
+]
+Executor = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="local|ray", help="Where rollouts are worked on: trainer.executor."),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option("--ray-address", metavar="HOST:PORT|auto", help="The Ray cluster: trainer.ray_address."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
@@ -65,6 +74,22 @@ class TrainingProgress(Telling):
         elif now - self._shown >= PLAIN_INTERVAL_S and line != self._last:
             self._shown, self._last = now, line
             output.note(line)
+
+
+def typed(overrides: list[str] | None, executor: str | None, ray_address: str | None) -> list[str]:
+    """The keys of the configuration that were typed, those that have an option of their own among them.
+
+    Raises:
+        UsageFault: an address is given that nobody will ask.
+    """
+    given = [*(overrides or [])]
+    if executor is not None:
+        given.append(f"trainer.executor={executor}")
+    if ray_address is not None:
+        if executor == "local":
+            raise UsageFault("--ray-address without --executor ray", hint="give both, or none")
+        given.append(f"trainer.ray_address={ray_address}")
+    return given
 
 
 def _line(state: RunState) -> str:
