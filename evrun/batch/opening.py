@@ -20,10 +20,9 @@ from eventlog.events import (
     SpendInDoubt,
     TrajectoryCompleted,
     TrajectoryDiscarded,
-    decode_event,
 )
 from eventlog.storage import LogReader, LogWriter, log_exists
-from projections import BatchState, Ledger, RowSource, is_view, unit_name
+from projections import BatchState, Ledger, RowSource, is_view, recorded, unit_name
 
 from ..effects.clock import now_ns, random_bytes
 from ..errors import UsageFault
@@ -263,19 +262,23 @@ def _numbering(batch: BatchState, settings: Settings) -> Numbering:
 def rejudged(reader: LogReader, batch: BatchState, settings: Settings) -> Iterator[Event]:
     """What today's quality rules change about trajectories that were decided before: no call, only events.
 
-    They belong into one commit with the changed setting: half of them would be taken for all.
+    They belong into one commit with the changed setting: half of them would be taken for all. The log is read
+    through once, because looking up the end of each unit takes more than ten times as long.
     """
     rules, rows = rules_of(settings), RowSource(reader)
-    for name in batch.units.names_with("kept", "discarded"):
-        unit = batch.units[name]
-        boundary = decode_event(reader.read_one(unit.boundary).payload)
-        if isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
-            facts = Facts(boundary.counts, unit.unknown_tools, unit.score)
-            event = rejudge(name, rules, facts, unit.reason)
-            if event is not None:
-                event = rejudge(name, rules_of(settings, rows.row_of(unit)), facts, unit.reason)
-            if event is not None:
-                yield event
+    for record in recorded(reader):
+        boundary = record.event
+        if not isinstance(boundary, TrajectoryCompleted | TrajectoryDiscarded):
+            continue
+        unit = batch.units.get(boundary.unit)
+        if unit is None or unit.boundary != record.sequence or unit.outcome not in {"kept", "discarded"}:
+            continue
+        facts = Facts(boundary.counts, unit.unknown_tools, unit.score)
+        event = rejudge(boundary.unit, rules, facts, unit.reason)
+        if event is not None:
+            event = rejudge(boundary.unit, rules_of(settings, rows.row_of(unit)), facts, unit.reason)
+        if event is not None:
+            yield event
 
 
 def units_to_retry(batch: BatchState, options: Options) -> Iterator[str]:

@@ -102,8 +102,8 @@ def plan(
 ) -> Iterator[Event]:
     """The events that plan a dataset's rows (`only` these samples, where given), in bounded chunks.
 
-    `lines` are those that were scanned. Lines that are left out are on record before the rows that follow
-    them. The last chunk says that the planning is complete, even when it is empty.
+    `lines` are those that were scanned. Lines that are left out are on record before the last chunk, which
+    says that the planning is complete, even when it is empty.
 
     Raises:
         DatasetChanged: the rows are not those that were scanned. Nothing was planned as complete.

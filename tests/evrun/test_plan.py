@@ -150,6 +150,18 @@ def test_bad_rows_are_refused_or_recorded(tmp_path):
     assert (len(planned.rows), planned.complete) == (1, True)
 
 
+def test_many_lines_that_are_left_out_are_never_held_together():
+    """The scan counts them; they go on record in bounded pieces, all of them before the plan is complete."""
+    bad = [BadLine(number, "no prompt") for number in range(1, 2 * CHUNK_ROWS + 2)]
+    lines = [*bad[: CHUNK_ROWS + 1], *lines_of(prompts("a")), *bad[CHUNK_ROWS + 1 :]]
+    scanned = scan(lines, None, skip_bad_rows=True)
+    assert (scanned.bad, scanned.skipped) == ([], len(bad))
+    *skipped, planned = plan(lines, scanned, None, Numbering(0, 1, 0, 10), 1)
+    assert [len(event.lines) for event in skipped] == [CHUNK_ROWS, CHUNK_ROWS, 1]
+    assert [line for event in skipped for line in event.lines] == bad
+    assert [row.index for row in planned.rows] == [0]
+
+
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"3\n"])
 def test_a_dataset_without_a_usable_row_is_refused(tmp_path, data):
     """Nothing to do is an error, not a run that is done."""

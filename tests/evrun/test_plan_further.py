@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from eventlog.events import PromptsPlanned, PromptsWithdrawn
 from evrun.batch.comparison import compare
+from evrun.batch.dataset import BadLine
 from evrun.batch.identities import content_id
 from evrun.batch.plan import (
     CHUNK_ROWS,
@@ -164,6 +165,16 @@ def test_a_dataset_that_changes_between_two_readings_is_noticed(second):
     with pytest.raises(DatasetChanged, match="changed while it was read"):
         seen.extend(plan(lines_of(second), scanned, None, Numbering(0, 1, 0, 1), 1))
     assert not any(event.complete for event in seen)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_line_that_is_bad_at_one_reading_alone_is_noticed(late):
+    """Nobody allowed it to be left out, or it was said to be; the usable rows are the same."""
+    whole = lines_of(prompts("a", "b"))
+    damaged = [whole[0], BadLine(9, "no prompt"), whole[1]]
+    first, second = (whole, damaged) if late else (damaged, whole)
+    with pytest.raises(DatasetChanged):
+        list(plan(second, scan(first, None), None, Numbering(0, 1, 0, 1), 1))
 
 
 def test_no_row_is_planned_under_the_identity_of_another():
