@@ -153,7 +153,9 @@ def call(arguments: list[str]) -> int:
 
 def main() -> None:
     """The console script."""
-    sys.exit(call(sys.argv[1:]))
+    code = call(sys.argv[1:])
+    gc.freeze()  # a process that ends looks through all that it holds, for nothing
+    sys.exit(code)
 
 
 if __name__ == "__main__":

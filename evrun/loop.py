@@ -155,19 +155,19 @@ class Caller:
         ticket = self._journal.record(*first, reserved)
         self._budget.queue(reserved)
         try:
-            await self._durable(ticket, reserved)
+            try:
+                await ticket
+            except anyio.get_cancelled_exc_class():
+                await self._take_back(ticket, reserved)
+                raise
         except (NotWritten, LogClosed):
             self._budget.withdraw(reserved.call)
             raise
 
-    async def _durable(self, ticket: Ticket, reserved: BudgetReserved) -> None:
-        try:
+    async def _take_back(self, ticket: Ticket, reserved: BudgetReserved) -> None:
+        with anyio.CancelScope(shield=True):
             await ticket
-        except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await ticket
-                await self._journal.record(release(reserved, "the run was stopped before it was sent"))
-            raise
+            await self._journal.record(release(reserved, "the run was stopped before it was sent"))
 
     def _outcome(
         self,

@@ -221,6 +221,8 @@ class Attempt(msgspec.Struct, gc=False):
 
 def add_usage(one: Usage, other: Usage) -> Usage:
     """The sum, null where neither says."""
+    if one is NO_USAGE:
+        return other
     return Usage(
         _add(one.input_tokens, other.input_tokens),
         _add(one.cached_input_tokens, other.cached_input_tokens),
