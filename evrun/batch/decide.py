@@ -163,11 +163,18 @@ def reason_to_supersede(
             if not safe_to_repeat(name):
                 return f"tool {name} was interrupted and is not safe to repeat"
     # It is made for the first tool that runs; until one has finished there is nothing in it to be missed.
-    if any(turn.started & turn.results.keys() for turn in attempt.turns) and not directory_there:
+    if not directory_there and _has_worked(attempt):
         return "its working directory is gone"
     if attempt.turns and attempt.turns[-1].request != request_digest(_last_body(attempt, brief)):
         return "the rebuilt request differs from the recorded one"
     return None
+
+
+def _has_worked(attempt: Attempt) -> bool:
+    """Whether a tool has finished in an attempt's directory."""
+    own = () if attempt.own is None else attempt.own.tools.values()
+    in_turns = any(turn.started & turn.results.keys() for turn in attempt.turns)
+    return in_turns or any(use.content is not None for use in own)
 
 
 def superseded(attempt: Attempt, reason: str) -> AttemptSuperseded:

@@ -9,13 +9,13 @@ import os
 import re
 import socket
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, Self
 
 import anyio
 from anyio import to_thread
 
+from ..effects.foreign import in_daemon_thread
 from ..errors import UsageFault
 from .base import Place
 from .line import LineBroken
@@ -23,6 +23,7 @@ from .ray_worker import RayWorker
 
 OPEN_S = 120.0
 """So long a node may take to make a process, and that to open what sessions need."""
+CONNECT_S = 90.0
 END_S = 10.0
 PROBE_S = 5.0
 _SHOWN = 300
@@ -63,7 +64,15 @@ class RayCluster:
         check_ray(address)
         # Ray would tell its makers of each cluster that it starts.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        return await to_thread.run_sync(partial(cls._connected, address))
+        _probe(address)
+        try:
+            with anyio.fail_after(CONNECT_S):
+                return await in_daemon_thread(lambda: cls._connected(address))
+        except TimeoutError as error:
+            raise UsageFault(
+                f"{_option(address)}: what is there did not answer as a cluster within {CONNECT_S:g} s",
+                hint="expected HOST:PORT of a cluster's head (its GCS), or auto",
+            ) from error
 
     @classmethod
     def _connected(cls, address: str | None) -> Self:
@@ -71,7 +80,6 @@ class RayCluster:
 
         if ray.is_initialized():
             return cls(ray, own=False)
-        _probe(address)
         try:
             # Not on the main thread: there it would take SIGTERM for itself.
             ray.init(
@@ -82,9 +90,8 @@ class RayCluster:
                 log_to_driver=False,
             )
         except Exception as error:
-            named = f"--ray-address {address}" if address else "--executor ray"
             raise UsageFault(
-                f"{named}: no cluster could be reached: {_short(error)}",
+                f"{_option(address)}: no cluster could be reached: {_short(error)}",
                 hint="`ray status` says whether one runs; without --ray-address one is started here",
             ) from error
         return cls(ray, own=True)
@@ -184,6 +191,10 @@ def _probe(address: str | None) -> None:
             f"--ray-address {address}: nobody listens there: {error}",
             hint="expected HOST:PORT of a cluster's head, or auto",
         ) from error
+
+
+def _option(address: str | None) -> str:
+    return f"--ray-address {address}" if address else "--executor ray"
 
 
 def _short(error: BaseException) -> str:

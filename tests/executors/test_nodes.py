@@ -229,8 +229,10 @@ def test_a_lost_node_loses_and_doubles_nothing(tmp_path):
     assert any("was lost: it was killed" in note for note in notes)
 
 
-def test_what_a_lost_worker_has_made_is_not_missed_by_anybody(tmp_path):
+@pytest.mark.parametrize("agent", ["chat", "function"])
+def test_what_a_lost_worker_has_made_is_not_missed_by_anybody(tmp_path, agent):
     """An attempt whose tools have worked on a lost node is superseded, as when a directory is gone."""
+    given = {"agent": f"{_agent(tmp_path)}:agent"} if agent == "function" else {}
     cluster = Here(1, 1)
 
     def see(record):
@@ -240,7 +242,7 @@ def test_what_a_lost_worker_has_made_is_not_missed_by_anybody(tmp_path):
     with running_endpoint(rules=TOOLS) as endpoint:
         result, _ = batch(
             rows(tmp_path, "one"), tmp_path, cluster, base_url=endpoint.base_url, concurrency=2,
-            toolsets=["terminal", "file"], see=see,
+            toolsets=["terminal", "file"], see=see, **given,
         )  # fmt: skip
     assert result.state.batch.counts["kept"] == 1
     (superseded,) = [event for event in events_of(tmp_path / "r") if isinstance(event, AttemptSuperseded)]
