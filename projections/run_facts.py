@@ -45,9 +45,8 @@ class RunFacts:
         """A record came, whatever it says."""
         self.sequence = record.sequence
         self.last_ns = record.time_ns
-        session = self._session_of(record)
-        if session is not None:
-            session.last_ns = record.time_ns
+        if self.sessions and self.sessions[-1].number == record.session:
+            self.sessions[-1].last_ns = record.time_ns
 
     def _session_of(self, record: Recorded) -> Session | None:
         """The session that wrote a new record; null where it has not introduced itself."""
