@@ -1,9 +1,9 @@
 """A store in a bucket that speaks S3, through obstore: the only module that knows that library."""
 
+import asyncio
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -29,7 +29,7 @@ class Bucket:
         bucket, _, prefix = place.removeprefix(S3).strip("/").partition("/")
         if not bucket:
             raise UsageFault(f"{place}: expected s3://BUCKET/PREFIX")
-        self._obstore, store, self._error = _need_obstore()
+        store, self._error = _need_obstore()
         try:
             self._store = store.S3Store(
                 bucket,
@@ -44,53 +44,55 @@ class Bucket:
 
     def sizes(self) -> dict[str, int]:
         """See Store."""
-        return self._asked("listing", FILES, self._sizes)
+        return self._asked("listing", FILES, self._sizes())
 
-    def _sizes(self) -> dict[str, int]:
-        pages = self._obstore.list(self._store, prefix=FILES.rstrip("/"))
-        return {str(one["path"]): int(one["size"]) for page in pages for one in page}
+    async def _sizes(self) -> dict[str, int]:
+        pages = self._store.list_async(prefix=FILES.rstrip("/"))
+        return {str(one["path"]): int(one["size"]) async for page in pages for one in page}
 
     def read(self, name: str) -> Iterator[bytes]:
         """See Store."""
-        size = self._asked("reading", name, lambda: int(self._obstore.head(self._store, name)["size"]))
+        size = self._asked("reading", name, self._size(name))
         for at in range(0, size, PART_BYTES):
-            yield self._asked("reading", name, partial(self._range, name, at, size))
+            yield self._asked("reading", name, self._range(name, at, min(at + PART_BYTES, size)))
 
-    def _range(self, name: str, start: int, size: int) -> bytes:
-        return bytes(
-            self._obstore.get_range(self._store, name, start=start, end=min(start + PART_BYTES, size))
-        )
+    async def _size(self, name: str) -> int:
+        return int((await self._store.head_async(name))["size"])
+
+    async def _range(self, name: str, start: int, end: int) -> bytes:
+        return bytes(await self._store.get_range_async(name, start=start, end=end))
 
     def write(self, name: str, pieces: Iterable[bytes], size_bytes: int) -> None:
         """See Store. What is larger than a part goes in parts; until the last is there, nothing is."""
         content: Any = pieces if size_bytes > PART_BYTES else b"".join(pieces)
         try:
-            self._asked(
-                "writing",
-                name,
-                lambda: self._obstore.put(
-                    self._store, name, content, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
-                ),
-            )
+            self._asked("writing", name, self._put(name, content))
         except ObjectMissing as error:
             raise StoreFault(f"writing {name} to {self.place} failed: there is no such bucket") from error
+
+    async def _put(self, name: str, content: Any) -> None:
+        await self._store.put_async(name, content, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
     def remove(self, names: list[str]) -> None:
         """See Store."""
         for name in names:
             try:
-                self._asked("removing", name, partial(self._obstore.delete, self._store, name))
+                self._asked("removing", name, self._delete(name))
             except ObjectMissing:
                 continue
+
+    async def _delete(self, name: str) -> None:
+        await self._store.delete_async(name)
 
     def path(self, name: str) -> Path | None:
         """See Store."""
         del name
         return None
 
-    def _asked(self, doing: str, name: str, ask: Callable[[], _T]) -> _T:
+    def _asked(self, doing: str, name: str, request: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for an answer, in a loop of its own: the library's blocking calls hear no interrupt."""
         try:
-            return ask()
+            return asyncio.run(request)
         except FileNotFoundError as error:
             if error.errno is not None:
                 raise  # of the file that is being sent, and not of the store
@@ -107,15 +109,14 @@ class Bucket:
         )
 
 
-def _need_obstore() -> tuple[Any, Any, type[Exception]]:
+def _need_obstore() -> tuple[Any, type[Exception]]:
     try:
-        import obstore  # noqa: PLC0415 - an extra
-        from obstore import exceptions, store  # noqa: PLC0415
+        from obstore import exceptions, store  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise UsageFault(
             "an archive in a bucket needs obstore, which is not installed", "pip install 'evrun[archive]'"
         ) from error
-    return obstore, store, exceptions.BaseError
+    return store, exceptions.BaseError
 
 
 def _is_plain() -> bool:

@@ -27,7 +27,7 @@ def large(run: Path, sizes: list[int], seed: int = 7) -> Path:
             run / "log",
             clock_ns=lambda: 1_795_953_600_000_000_000,
             random_bytes=lambda n: bytes(range(n)),
-            first_segment_bytes=1 << 25,
+            first_segment_bytes=size + (1 << 20),
         )
         with log:
             for at in range(0, size, 1 << 20):

@@ -88,16 +88,26 @@ class Wire:
     """A loopback port that leads to another one, until the end of the block.
 
     The first `cut` connections are closed at once. Once `full_after` bytes went to the server, nothing goes
-    any more and `full` is set; with `dies` nobody listens then either, and what was open is closed.
+    any more and `full` is set; with `dies` nobody listens then either, and what was open is closed. With
+    `spoils_after` one bit turns on the way back, after so many bytes.
     """
 
-    def __init__(self, port: int, *, cut: int = 0, full_after: int | None = None, dies: bool = False) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        cut: int = 0,
+        full_after: int | None = None,
+        dies: bool = False,
+        spoils_after: int | None = None,
+    ) -> None:
         self.full = threading.Event()
         self.connections = 0
         self._to = port
         self._cut = cut
         self._left = full_after
         self._dies = dies
+        self._whole = spoils_after
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open = [self._listener]
@@ -141,9 +151,19 @@ class Wire:
             while data := source.recv(CHUNK_BYTES):
                 if counted and not self._may_pass(len(data)):
                     return
-                target.sendall(data)
+                target.sendall(data if counted else self._spoilt(data))
         with suppress(OSError):
             target.shutdown(socket.SHUT_WR)
+
+    def _spoilt(self, data: bytes) -> bytes:
+        with self._lock:
+            if self._whole is None:
+                return data
+            self._whole -= len(data)
+            if self._whole >= 0:
+                return data
+            self._whole = None
+        return data[:-1] + bytes([data[-1] ^ 1])
 
     def _may_pass(self, size: int) -> bool:
         with self._lock:

@@ -1,6 +1,7 @@
 """An archive in a bucket: over HTTP, on a real small server, with cut wires, a killed upload and damage."""
 
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -96,6 +97,23 @@ def test_a_killed_upload_leaves_the_old_archive_and_is_gone_on_with(server, plac
     assert new["chain"] == evrun("verify", "run", "--json", cwd=tmp_path).json["chain"]
 
 
+def test_an_interrupt_ends_an_upload_that_stands(server, place, tmp_path):
+    """The server takes nothing any more; Ctrl-C is heard all the same, and there is no archive."""
+    large(tmp_path / "data/run", [2 * MIB])
+    with Wire(server.port, full_after=MIB) as wire:
+        environment = ENVIRONMENT | server.environment(wire.port)
+        with subprocess.Popen(
+            [*EVRUN, "archive", "run", place],
+            cwd=tmp_path,
+            env=environment,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        ) as process:
+            assert wire.full.wait(60)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+    assert evrun("verify", place, cwd=tmp_path).code == 2
+
+
 def test_damage_in_the_bucket_is_found_by_verify(server, place, tmp_path):
     """A flipped bit in any object, a cut one, a missing one: exit 5, and its name."""
     second_half(first_half(tmp_path / "data/run"))
@@ -115,6 +133,20 @@ def test_damage_in_the_bucket_is_found_by_verify(server, place, tmp_path):
     obstore.delete(store, key)
     assert "is missing" in evrun("replay", place, "--out", "out", cwd=tmp_path).err
     assert sent(evrun("archive", "run", place, "--json", cwd=tmp_path)) != []
+    assert evrun("verify", place, cwd=tmp_path).code == 0
+
+
+def test_what_comes_back_otherwise_than_it_was_sent_is_not_archived(server, place, tmp_path, monkeypatch):
+    """One bit turns while a segment is read back: exit 1, no archive; read right later, it is believed."""
+    large(tmp_path / "data/run", [MIB])
+    with Wire(server.port, spoils_after=MIB // 2) as wire:
+        lead(monkeypatch, server.environment(wire.port))
+        said = evrun("archive", "run", place, cwd=tmp_path)
+    assert said.code == 1
+    assert "it was read back and differs" in said.err
+    lead(monkeypatch, server.environment())
+    assert evrun("verify", place, cwd=tmp_path).code == 2
+    assert sent(evrun("archive", "run", place, "--json", cwd=tmp_path)) == ["HEAD"]
     assert evrun("verify", place, cwd=tmp_path).code == 0
 
 
