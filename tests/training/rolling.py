@@ -32,6 +32,7 @@ from evrun.effects.containers import Containers
 from evrun.effects.limiter import Limiter
 from evrun.effects.llm import Endpoint, LlmClient
 from evrun.effects.secrets import Redactor
+from evrun.executors.rollouts import Given, open_node_hands
 from evrun.journal import Journal
 from evrun.loop import Caller
 from evrun.tools import BUILT_IN, Toolbox
@@ -105,7 +106,10 @@ class Stand:
         self.redactor = Redactor(secrets or {})
         self.adapter = None
         self.control = None
+        self.cluster = None
         self.state = None
+        self.notes = []
+        self.see = lambda record: None
         timeout = self.config.agent.timeout_min
         self.settings = Settings(
             dataset="",
@@ -157,6 +161,7 @@ class Stand:
             await self._open(journal)
             budget = Budget(journal.state.ledger, lambda: 0, lambda _: None, options=CAP_OPTIONS)
             journal.watch(budget.see)
+            journal.watch(self.see)
             ids = CallIds(journal.session)
             agent, judge = load_agent(self.config), load_judge(self.config)
             async with agent, judge, self._services(journal, budget, ids) as services:
@@ -165,15 +170,25 @@ class Stand:
                     if services is None
                     else JudgeModel(services, self.settings, prices_of(self.settings))
                 )
-                hands = AgentHands(
-                    services, self.settings, agent, price_of=prices_of(self.settings),
-                    params=self.config.agent.params, control=self.control,
-                    redactor=self.redactor, directory=self.place, marker=f"marker-{journal.session}",
-                )  # fmt: skip
-                yield RolloutRunner(
-                    hands, judge, config=self.config, blobs=blobs, journal=journal, control=self.control,
-                    budget=budget, redactor=self.redactor, ids=ids, judge_model=model,
-                )  # fmt: skip
+                async with self._hands(services, agent, f"marker-{journal.session}") as hands:
+                    yield RolloutRunner(
+                        hands, judge, config=self.config, blobs=blobs, journal=journal, control=self.control,
+                        budget=budget, redactor=self.redactor, ids=ids, judge_model=model,
+                    )  # fmt: skip
+
+    @asynccontextmanager
+    async def _hands(self, services, agent, marker):
+        """Here; or, with a cluster, on its workers."""
+        if self.cluster is None:
+            yield AgentHands(
+                services, self.settings, agent, price_of=prices_of(self.settings),
+                params=self.config.agent.params, control=self.control,
+                redactor=self.redactor, directory=self.place, marker=marker,
+            )  # fmt: skip
+            return
+        given = Given(self.config, self.settings, os.environ, marker, self.notes.append)
+        async with open_node_hands(self.cluster, services, agent, given, with_model=True) as hands:
+            yield hands
 
     @asynccontextmanager
     async def _services(self, journal, budget, ids):
