@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evrun.batch.comparison import NewSamples, compare
 from evrun.batch.identities import Identities, Identity, UnitNames
-from evrun.batch.plan import scan
+from evrun.batch.plan import Numbering, plan, scan
 from projections import unit_key, unit_name
 from tests.evrun.planner import lines_of, prompts
 
@@ -82,13 +82,18 @@ def test_names_of_units_come_back_in_order_each_once(keys):
 
 
 def test_a_million_rows_take_as_many_small_pieces_and_nothing_else():
-    """Scanned and compared, a row takes no more than sixty bytes at any moment, repeated or not."""
+    """Scanned, planned and compared, a row takes no more than sixty bytes at any moment, repeated or not."""
     few, many = 500, 5_500
+
+    def lines(rows):
+        return (line for n in range(rows) for line in lines_of(prompts(str(n // 2))))
 
     def peak(rows):
         tracemalloc.start()
         try:
-            scanned = scan((line for n in range(rows) for line in lines_of(prompts(str(n // 2)))), None)
+            scanned = scan(lines(rows), None)
+            for event in plan(lines(rows), scanned, None, Numbering(0, 1, 0, 10), 1):
+                assert event.rows
             planned = ((unit_name(*row, 1), False) for row in scanned.identities)
             assert not compare(scanned.identities, planned, 1).new
             return tracemalloc.get_traced_memory()[1]
