@@ -102,3 +102,18 @@ def test_work_that_was_begun_and_given_up_is_done_by_the_end(tmp_path, maker):
     assert views.begin_refresh(always) is not None
     views.finish()
     assert files(place) == rebuilt(maker.reader(), tmp_path / "out")
+
+
+def test_trajectories_are_those_of_one_moment_though_batch_files_grow(tmp_path, maker):
+    """Rows that came after it stand in their batch file already, and not there."""
+    maker.write([*opening(), *finished_unit(0)])
+    place = tmp_path / "run"
+    views = open_views(place, maker.reader())
+    then = rebuilt(maker.reader(), tmp_path / "then")
+    work = views.begin_refresh(always)
+    maker.write(finished_unit(1))
+    follow(views, maker.reader())
+    views.flush()
+    work()
+    assert (place / "trajectories.jsonl").read_bytes() == then["trajectories.jsonl"]
+    assert (place / "batch_1.jsonl").read_bytes() != then["batch_1.jsonl"]

@@ -14,7 +14,7 @@ from projections.materialize import fingerprint, snapshots
 from projections.snapshot import CannotFreeze, freeze, thaw
 
 from .forged_snapshots import forge, word
-from .histories import LogMaker, begun, name_of, planned, reserve, started
+from .histories import LogMaker, begun, discarded, name_of, planned, reserve, started
 from .random_history import History
 from .states import own_sums, plain
 from .views import files, finished_unit, follow, opening, rebuilt, why
@@ -157,6 +157,28 @@ def test_a_few_events_are_not_worth_a_snapshot(tmp_path, maker):
     views = open_views(tmp_path / "run", maker.reader(), Snapshots(tmp_path / "run" / "log"))
     views.finish()
     assert not (tmp_path / "run" / "log" / snapshots.DIRECTORY).exists()
+
+
+def test_a_resume_from_a_snapshot_adds_to_the_files_and_writes_none_again(tmp_path, maker):
+    """A snapshot counts the rows that were put and not yet written, and gets its name after they are."""
+    place = tmp_path / "run"
+    maker.write([*opening(), *finished_unit(0), *finished_unit(2)])
+    views = open_views(place, maker.reader(), Snapshots(place / "log", least_events=1))
+    maker.write([*finished_unit(1), *finished_unit(3, discarded)])
+    follow(views, maker.reader())
+    views.refresh(lambda: 0.0)
+    maker.write(finished_unit(4))
+    before = {path.name: path.stat().st_ino for path in place.glob("*.jsonl") if "traj" not in path.name}
+    open_views(place, maker.reader(), Snapshots(place / "log")).finish()
+    assert {name: (place / name).stat().st_ino for name in before} == before
+    assert files(place) == rebuilt(maker.reader(), tmp_path / "out")
+
+
+def test_a_file_that_ought_not_to_be_there_goes_also_after_a_snapshot(saved, maker):
+    """Row files by the names of this run, which the log does not bring about."""
+    (saved / "failed.jsonl").write_bytes(b"{}\n")
+    open_views(saved, maker.reader(), Snapshots(saved / "log")).finish()
+    assert files(saved) == rebuilt(maker.reader(), saved / "out")
 
 
 def test_snapshots_may_be_removed_at_any_time(saved, maker):
