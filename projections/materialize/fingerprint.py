@@ -2,11 +2,14 @@
 
 import hashlib
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import msgspec
+
+_PACKAGES = ("eventlog.events", "projections", "projections.materialize")
 
 
 @cache
@@ -15,11 +18,15 @@ def fingerprint() -> bytes | None:
 
     Null where the sources are not there to be looked at: then nothing may be taken from a snapshot.
     """
+    files = [import_module(package).__file__ for package in _PACKAGES]
+    return digest_of(Path(file or "").parent for file in files)
+
+
+def digest_of(directories: Iterable[Path]) -> bytes | None:
+    """A digest over the sources in some directories; null where one has none."""
     digest = hashlib.sha256(f"{msgspec.__version__} {sys.byteorder}".encode())
-    packages = ("eventlog.events", "projections", "projections.materialize")
-    for package in packages:
-        where = import_module(package).__file__
-        files = [] if where is None else sorted(Path(where).parent.glob("*.py"))
+    for directory in directories:
+        files = sorted(directory.glob("*.py"))
         if not files:
             return None
         for file in files:

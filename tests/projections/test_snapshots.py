@@ -138,8 +138,17 @@ def test_a_snapshot_of_something_else_is_none(saved, maker, field):
     assert Snapshots(saved / "log").newest(maker.reader()).state.sequence == int(older.stem)
 
 
-def test_another_code_makes_another_fingerprint():
+def test_another_code_makes_another_fingerprint(tmp_path):
     """It is a digest over the sources, so that nobody has to think of it when a fold changes."""
+    fold = tmp_path / "fold.py"
+    fold.write_text("ONE = 1\n")
+    one = fingerprint.digest_of([tmp_path])
+    fold.write_text("ONE = 2\n")
+    assert one != fingerprint.digest_of([tmp_path])
+    fold.write_text("ONE = 1\n")
+    assert one == fingerprint.digest_of([tmp_path])
+    fold.unlink()
+    assert fingerprint.digest_of([tmp_path]) is None
     assert len(fingerprint.fingerprint()) == 32
 
 
