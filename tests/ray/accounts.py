@@ -71,6 +71,12 @@ def check_accounts(events: list[Event], served: list[dict[str, Any]]) -> Calls:
     return calls
 
 
+def workers_of(run: Path) -> set[str]:
+    """The workers that have asked for calls so far, by the names of these (``s1n2.c7``: worker 2)."""
+    calls = [event.call for event in events_of(run) if isinstance(event, BudgetReserved)]
+    return {call.partition(".")[0] for call in calls}
+
+
 def check_ended_once(events: list[Event], units: int) -> None:
     """Each unit has one end, and there are so many of them."""
     ends = Counter(event.unit for event in events if isinstance(event, ENDS))

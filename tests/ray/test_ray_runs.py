@@ -17,7 +17,8 @@ from eventlog.events import (
     SpendInDoubt,
 )
 from tests.endpoint.client import running_endpoint
-from tests.ray.accounts import check_accounts, check_ended_once, events_of
+from tests.ray.accounts import check_accounts, check_ended_once, events_of, workers_of
+from tests.ray.cluster import NODES
 from tests.runs import evrun, finish, gsm8k, kill, prompts_of, rows_of, start, wait_until, write_prompts
 
 KILLS = int(os.environ.get("EVRUN_RAY_KILLS", "1"))
@@ -32,8 +33,11 @@ def command(cluster, endpoint, dataset, *more: object) -> list[object]:
     ]  # fmt: skip
 
 
-def in_flight(endpoint, answered: int) -> None:
-    """Wait until so many were answered and others are on their way."""
+def in_flight(run, endpoint, answered: int) -> None:
+    """Wait until both nodes are at work, so many requests were answered, and others are on their way."""
+    wait_until(
+        lambda: endpoint.totals()["answered"] > 0 and len(workers_of(run)) >= NODES, "two workers at work"
+    )
 
     def is_so() -> bool:
         totals = endpoint.totals()
@@ -92,16 +96,16 @@ def test_one_session_at_a_time_leaves_the_log_that_a_run_of_this_process_leaves(
 @pytest.mark.timeout(60 + 60 * KILLS)
 def test_a_node_killed_in_full_flight_loses_nothing_and_doubles_nothing(cluster, tmp_path):
     """All prompts end exactly once; every request that was served is settled or in doubt, by name."""
-    count = 60 * KILLS
+    count = 80 * KILLS
     prompts = [f"prompt {number}{' tool' if number % 3 == 0 else ''}" for number in range(count)]
     dataset = write_prompts(tmp_path / "d.jsonl", prompts)
-    with running_endpoint(latency_ms=250, rules=TURNS) as endpoint:
+    with running_endpoint(latency_ms=400, rules=TURNS) as endpoint:
         process = start(
             *command(cluster, endpoint, dataset, "--toolsets", "terminal", "--concurrency", CONCURRENCY),
             cwd=tmp_path, **cluster.environment,
         )  # fmt: skip
         for number in range(KILLS):
-            in_flight(endpoint, 12 + 40 * number)
+            in_flight(tmp_path / "data/r", endpoint, 12 + 40 * number)
             cluster.kill(cluster.alive[number % 2])
             if number + 1 < KILLS:
                 cluster.restore()
@@ -126,12 +130,12 @@ def test_a_node_killed_in_full_flight_loses_nothing_and_doubles_nothing(cluster,
 def test_a_driver_killed_in_full_flight_goes_on_where_its_log_ends(cluster, tmp_path):
     """Kill -9 of the one writer: the nodes' sessions end with it; a resume asks nothing answered again."""
     dataset = gsm8k(tmp_path / "d.jsonl", 50)
-    with running_endpoint(latency_ms=250) as endpoint:
+    with running_endpoint(latency_ms=400) as endpoint:
         process = start(
             *command(cluster, endpoint, dataset, "--toolsets", "none", "--concurrency", CONCURRENCY),
             cwd=tmp_path, **cluster.environment,
         )  # fmt: skip
-        in_flight(endpoint, 12)
+        in_flight(tmp_path / "data/r", endpoint, 12)
         kill(process)
         ended = evrun(
             "run", "--run-name", "r", "--resume", "--executor", "ray", "--ray-address", cluster.address,

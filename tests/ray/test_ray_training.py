@@ -8,7 +8,8 @@ import pytest
 
 from eventlog.events import RolloutFinished, RolloutJudged, SpendInDoubt
 from tests.endpoint.client import running_endpoint
-from tests.ray.accounts import check_accounts, events_of
+from tests.ray.accounts import check_accounts, events_of, workers_of
+from tests.ray.cluster import NODES
 from tests.runs import evrun, finish, start, wait_until
 from tests.training.toys import RULE, Toy
 
@@ -105,6 +106,9 @@ def test_a_node_killed_in_a_step_loses_no_rollout_and_counts_none_twice(cluster,
     with running_endpoint(latency_ms=700, rules=rules) as endpoint:
         made = toy(tmp_path, cluster, endpoint, "chat")
         process = start("train", "--config", made.config, cwd=tmp_path, **cluster.environment)
+        wait_until(
+            lambda: endpoint.totals()["answered"] > 0 and len(workers_of(made.run)) >= NODES, "two workers"
+        )
         wait_until(
             lambda: endpoint.totals()["answered"] >= 4 and endpoint.totals()["in_flight"] >= 2, "calls"
         )
