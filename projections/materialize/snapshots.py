@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
@@ -98,18 +98,38 @@ class Snapshots:
             log.log_id, PROJECTION, code, sequence, chain, [(name, len(data)) for name, data in parts.items()]
         )
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        replace_file(self.directory / f"{sequence:020}{_SUFFIX}", _chunks(head, parts))
+        replace_file(self.directory / _name_of(sequence), _chunks(head, parts))
         self._newest = sequence
-        for old in self._files()[KEPT:]:
-            with suppress(OSError):
-                old.unlink()
+        self._tidy(log, sequence)
         return True
+
+    def _tidy(self, log: Log, sequence: int) -> None:
+        """Leave the snapshot of `sequence`, which was saved just now, and the newest others that fit the log.
+
+        Names prove nothing: a snapshot of another log or of older code may have any, and would take the place
+        of one that is of use.
+        """
+        kept = 1
+        for path in self._files():
+            if path.name == _name_of(sequence):
+                continue
+            if kept < KEPT and _is_of_use(path, log, sequence):
+                kept += 1
+                continue
+            with suppress(OSError):
+                path.unlink()
 
     def _files(self) -> list[Path]:
         """The newest first."""
         with suppress(OSError):
-            return sorted(self.directory.glob(f"*{_SUFFIX}"), reverse=True)
+            found = sorted(self.directory.glob(f"*{_SUFFIX}"), reverse=True)
+            # Whatever else has such a name, a pipe for example, is not to be waited for.
+            return [path for path in found if path.is_file()]
         return []
+
+
+def _name_of(sequence: int) -> str:
+    return f"{sequence:020}{_SUFFIX}"
 
 
 def fold_from_snapshot(log: Log, snapshots: Snapshots, to_sequence: int | None = None) -> RunState:
@@ -139,13 +159,10 @@ def _read(path: Path, log: Log, end: int) -> Snapshot | None:
     """A snapshot, if it is whole, of this log and code, and not ahead of `end`."""
     try:
         with path.open("rb") as file:
-            begin = file.read(_HEAD_AT)
-            if len(begin) < _HEAD_AT or not begin.startswith(_MAGIC):
+            found = _head_of(file)
+            if found is None or not _fits(found[2], log, end):
                 return None
-            text = file.read(_LENGTH.unpack_from(begin, _HEAD_AT - _LENGTH.size)[0])
-            head = msgspec.msgpack.decode(text, type=_Head)
-            if not _fits(head, log, end):
-                return None
+            begin, text, head = found
             body = file.read()
     except (OSError, msgspec.DecodeError):
         return None
@@ -158,6 +175,25 @@ def _read(path: Path, log: Log, end: int) -> Snapshot | None:
     except (KeyError, ValueError, msgspec.MsgspecError):
         return None
     return Snapshot(state, parts) if state.sequence == head.sequence else None
+
+
+def _head_of(file: BinaryIO) -> tuple[bytes, bytes, _Head] | None:
+    """How a snapshot begins, the text of its head, and the head; null: it is none."""
+    begin = file.read(_HEAD_AT)
+    if len(begin) < _HEAD_AT or not begin.startswith(_MAGIC):
+        return None
+    text = file.read(_LENGTH.unpack_from(begin, _HEAD_AT - _LENGTH.size)[0])
+    return begin, text, msgspec.msgpack.decode(text, type=_Head)
+
+
+def _is_of_use(path: Path, log: Log, end: int) -> bool:
+    """Whether a snapshot's head fits the log; its body is not read."""
+    try:
+        with path.open("rb") as file:
+            found = _head_of(file)
+    except (OSError, msgspec.DecodeError):
+        return False
+    return found is not None and _fits(found[2], log, end)
 
 
 def _is_whole(begin: bytes, text: bytes, body: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Snapshots: a state that was put aside goes on as if it had been there; one that does not fit is none."""
 
 import json
+import os
 from random import Random
 
 import msgspec
@@ -136,6 +137,21 @@ def test_a_snapshot_of_something_else_is_none(saved, maker, field):
     was = word(newer, field)
     forge(newer, **{field: was + (b"!" if isinstance(was, bytes) else type(was)(1))})
     assert Snapshots(saved / "log").newest(maker.reader()).state.sequence == int(older.stem)
+
+
+def test_what_does_not_fit_takes_the_place_of_no_snapshot_that_does(saved, maker):
+    """Others' snapshots under higher numbers go with the next one that is saved; a pipe is not waited for."""
+    older, newer = kept(saved)
+    for number in (90_001, 90_002):
+        alien = newer.with_name(f"{number:020}.snapshot")
+        alien.write_bytes(newer.read_bytes())
+        forge(alien, log_id=b"another log's id")
+    os.mkfifo(newer.with_name(f"{90_003:020}.snapshot"))
+    older.unlink()
+    maker.write(finished_unit(3))
+    open_views(saved, maker.reader(), Snapshots(saved / "log", least_events=1)).finish()
+    there = [int(path.stem) for path in kept(saved) if path.is_file()]
+    assert there == [int(newer.stem), maker.reader().end.sequence]
 
 
 def test_another_code_makes_another_fingerprint(tmp_path):
