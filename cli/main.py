@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from . import output
-from .afterwards import afterwards
+from .afterwards import Ending, afterwards
 from .config import environment, environment_defaults
 from .errors import explain
 from .fire_flags import plain_switches, step_in_one_word
@@ -153,9 +153,10 @@ def call(arguments: list[str]) -> int:
 
 def main() -> None:
     """The console script."""
-    code = call(sys.argv[1:])
+    ending = Ending()
+    ending.code = call(sys.argv[1:])
     gc.freeze()  # a process that ends looks through all that it holds, for nothing
-    sys.exit(code)
+    sys.exit(ending.code)
 
 
 if __name__ == "__main__":
