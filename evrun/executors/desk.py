@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.abc
+from anyio import to_thread
 
 from eventlog.errors import AppendError
 
@@ -19,6 +20,7 @@ from .wire import (
     Ended,
     Failed,
     FromWorker,
+    Kept,
     Message,
     Note,
     NotUnderstood,
@@ -46,6 +48,7 @@ class _Session:
         self.post = post
         self.done = anyio.Event()
         self.result = b""
+        self.kept: list[Kept] = []
         self.error: Exception | None = None
         self.waiting: dict[int, anyio.CancelScope] = {}
 
@@ -99,29 +102,36 @@ class Desk:
         finally:
             self._sessions.pop(number, None)
         await post.abandon("its session has ended without a word about it")
+        await self._keep(session)
         if session.error is not None:
             raise session.error
         return session.result
 
     async def serve(self) -> None:
         """Serve the worker until it is gone; afterwards its sessions are lost."""
-        with self._scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._carry)
-                group.start_soon(self._tell_of_the_end)
-                await self._listen(group)
-        with anyio.CancelScope(shield=True):
-            if self.lost:
-                self._line.cut()
-            else:
-                await self._line.end()
-            for session in list(self._sessions.values()):
-                await self._lose(session)
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._carry)
+                    group.start_soon(self._tell_of_the_end)
+                    await self._listen(group)
+        finally:
+            # Also where all of them are ended at once, and with them whoever serves.
+            with anyio.CancelScope(shield=True):
+                await self._part()
 
     def end(self) -> None:
         """Nothing more is to be worked on."""
         self.broken, self.lost = self.broken or "it was ended", False
         self._scope.cancel()
+
+    async def _part(self) -> None:
+        if self.lost:
+            self._line.cut()
+        else:
+            await self._line.end()
+        for session in list(self._sessions.values()):
+            await self._lose(session)
 
     # What comes.
 
@@ -150,7 +160,7 @@ class Desk:
     def _heard_of(
         self,
         session: _Session,
-        message: Reserve | Record | Withdraw | Over | Ended,
+        message: Reserve | Record | Withdraw | Over | Kept | Ended,
         group: anyio.abc.TaskGroup,
     ) -> None:
         match message:
@@ -166,11 +176,20 @@ class Desk:
                     session.waiting[message.number].cancel()
             case Over():
                 session.post.over_bound(message.how)
+            case Kept():
+                session.kept.append(message)
             case Ended():
                 session.result = message.result
                 if message.error is not None and session.error is None:
                     session.error = RunFailed(f"{self.name}: {message.error}")
                 session.done.set()
+
+    async def _keep(self, session: _Session) -> None:
+        for kept in session.kept:
+            try:
+                await to_thread.run_sync(session.post.keep, kept)
+            except OSError as error:
+                self._note(f"{self.name}: what a program has said could not be kept: {error}")
 
     async def _answer(
         self,

@@ -48,8 +48,7 @@ class Bench(NamedTuple):
     @property
     def marker(self) -> str:
         """The marker of all that this worker starts."""
-        opening = self.opening
-        return f"{opening.marker}/s{opening.epoch}n{opening.worker}"
+        return marker_of(self.opening)
 
 
 class Host(Protocol):
@@ -64,6 +63,11 @@ def open_host(bench: Bench) -> AbstractAsyncContextManager[Host]:
     home = import_module(f".{_HOMES[bench.opening.kind]}", __package__)
     opened: AbstractAsyncContextManager[Host] = home.open_host(bench)
     return opened
+
+
+def marker_of(opening: Opening) -> str:
+    """The marker of a worker: no other one ever has it."""
+    return f"{opening.marker}/s{opening.epoch}n{opening.worker}"
 
 
 def settings_of(opening: Opening) -> Settings:

@@ -39,10 +39,14 @@ from ..effects.clock import CallIds
 from ..effects.limiter_rates import Permit
 from ..ledger import in_doubt
 from ..rates import Price, Rate
-from .wire import Record, Recorded, Refused, Reserve
+from .wire import Kept, Record, Recorded, Refused, Reserve
 
 OF_CALLS = BudgetSpent | SpendInDoubt | BudgetReleased | ModelAnswered | ModelCallFailed
 """Events about a call that is open."""
+OUTPUT = "output.txt"
+"""Where an attempt's directory has what its program has said."""
+LONGEST_OUTPUT = 131_072
+"""More than a program's output is bounded to where it runs."""
 _SETTLED = BudgetSpent | SpendInDoubt | BudgetReleased
 OF_ATTEMPTS = ToolStarted | ToolFinished
 """Events about an attempt, whatever it is at."""
@@ -161,6 +165,22 @@ class Post:
     def over_bound(self, how: str) -> None:
         """An answer took more than was set aside for it."""
         self._s.sender(self._unit, self._settings).over_bound(how)
+
+    def keep(self, kept: Kept) -> None:
+        """Put what a program has said where it is with a program of this process.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if not self.ended or not self.attempt.attempt <= kept.attempt <= self._number:
+            return
+        directory = self._s.tools.directory(self._unit, kept.attempt)
+        for made in (directory.parent, directory):
+            made.mkdir(mode=0o700, exist_ok=True)
+        file = directory / OUTPUT
+        # Whatever an earlier program may have put there in its place.
+        file.unlink(missing_ok=True)
+        file.write_bytes(kept.output[-LONGEST_OUTPUT:])
 
     # What the driver does when nobody works on it any more.
 

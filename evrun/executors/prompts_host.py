@@ -1,15 +1,17 @@
 """Prompts on a worker: the same attempts, agents, tools and judges as in a run's own process."""
 
 import json
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 from anyio import to_thread
 
-from ..batch.agent_setting import OwnAgent, open_agent
+from ..batch.agent_setting import OwnAgent, is_program, open_agent
 from ..batch.briefs import Briefs
 from ..batch.endpoint import open_client
 from ..batch.function_judge import Judging, open_judging
@@ -25,8 +27,11 @@ from .base import Session
 from .hosting import Bench
 from .link import Link
 from .local import run_session
+from .post import LONGEST_OUTPUT, OUTPUT
 from .prompts import PromptExtra, PromptWork
 from .services import services_over
+from .wire import Kept
+from .worker_place import remove
 
 
 class PromptHost:
@@ -70,7 +75,18 @@ class PromptHost:
         behind = await run_session(services, self._agent, Session(unit, brief, number, None))
         if behind is not None:
             await behind
+        if link.common.state.take_ended(unit):
+            last = link.common.state.open_attempt(unit).attempt
+            for each in range(number, last + 1):
+                await self._clear(link, services.tools.directory(unit, each), each)
         return b""
+
+    async def _clear(self, link: Link, directory: Path, number: int) -> None:
+        """Remove the directory of an attempt that is over; what its program has said goes to the driver."""
+        output = await to_thread.run_sync(_read_output, directory / OUTPUT)
+        if output is not None and is_program(self._bench.settings.agent):
+            link.common.say(Kept(link.session, number, output))
+        await to_thread.run_sync(remove, directory)
 
 
 @asynccontextmanager
@@ -99,3 +115,12 @@ async def open_host(bench: Bench) -> AsyncIterator[PromptHost]:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(kill_orphans, marker)
             await containers.end_all()
+
+
+def _read_output(file: Path) -> bytes | None:
+    """What a program has said; null where there is nothing, or something else has been put there."""
+    with suppress(OSError):
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as opened:
+            return opened.read(LONGEST_OUTPUT)
+    return None

@@ -75,6 +75,14 @@ class Note(Message, frozen=True, gc=False):
     text: str
 
 
+class Kept(Message, frozen=True, gc=False):
+    """What the program of an attempt of this session has said: it is kept with the run."""
+
+    session: int
+    attempt: int
+    output: bytes
+
+
 class Ended(Message, frozen=True, gc=False):
     """A session is over. `error` says how it failed by a fault that is not the prompt's."""
 
@@ -128,7 +136,7 @@ class Cancel(Message, frozen=True, gc=False):
     session: int
 
 
-FromWorker = Reserve | Record | Withdraw | Over | Pause | Stop | Note | Ended
+FromWorker = Reserve | Record | Withdraw | Over | Pause | Stop | Note | Kept | Ended
 FromDriver = Begin | Recorded | Refused | Failed | Cancel | Stop
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1,9 +1,7 @@
 """A worker: works on the sessions that its driver hands it, and records nothing by itself."""
 
 import os
-import tempfile
 import traceback
-from pathlib import Path
 
 import anyio
 import msgspec
@@ -14,9 +12,10 @@ from ..effects.clock import CallIds
 from ..effects.orphans import kill_orphans
 from ..errors import EvrunError, leaf
 from ..versions import versions
-from .hosting import Bench, Host, Opening, open_host, settings_of
+from .hosting import Bench, Host, Opening, marker_of, open_host, settings_of
 from .link import Common, Link, WorkerControl
 from .wire import Begin, Cancel, Ended, Message, Note, Stop, from_driver, to_bytes
+from .worker_place import WorkerPlace, clear_dead
 from .worker_state import WorkerState
 
 MUST_AGREE = ("evrun", "genai-prices")
@@ -33,6 +32,7 @@ class Worker:
 
     def __init__(self, opening: bytes) -> None:
         self._opening = msgspec.msgpack.decode(opening, type=Opening)
+        self._place = WorkerPlace(marker_of(self._opening))
         self._outbox: list[bytes] = []
         self._written = anyio.Event()
         self._inbox: list[bytes] = []
@@ -51,12 +51,12 @@ class Worker:
             EvrunError: something that sessions need is not here.
         """
         check_versions(self._opening.versions)
-        with tempfile.TemporaryDirectory(prefix="evrun-", ignore_cleanup_errors=True) as place:
+        with self._place:
             bench = Bench(
                 self._opening,
                 settings_of(self._opening),
                 {**os.environ, **self._opening.secrets},
-                Path(place),
+                self._place.path,
                 lambda text: self.say(Note(text)),
             )
             await to_thread.run_sync(self._end_old)
@@ -90,6 +90,7 @@ class Worker:
         """End what workers of earlier sessions of this run have left on this node."""
         opening = self._opening
         kill_orphans(opening.marker, spare=f"{opening.marker}/s{opening.epoch}n")
+        clear_dead(opening.marker)
 
     async def _serve(self, host: Host) -> None:
         async with anyio.create_task_group() as group:
@@ -124,6 +125,7 @@ class Worker:
     async def _work_on(self, host: Host, link: Link, scope: anyio.CancelScope, begin: Begin) -> None:
         result, problem = b"", None
         try:
+            self._place.make()
             with scope:
                 result = await host.run(link, begin.attempt.unit, begin.work)
         except Exception as error:  # noqa: BLE001 (whatever it is, the driver has to know)

@@ -12,10 +12,13 @@ from eventlog.events import (
     ModelAnswered,
     ModelAsked,
     ModelCallFailed,
+    PromptFailed,
     PromptStarted,
     SpendInDoubt,
     ToolFinished,
     ToolStarted,
+    TrajectoryCompleted,
+    TrajectoryDiscarded,
     TrajectoryJudged,
 )
 from projections import Attempt, OpenAttempts, RunState
@@ -28,6 +31,7 @@ class WorkerState(RunState):
         super().__init__()
         self.attempts = OpenAttempts()
         self._calls: dict[str, tuple[str, int]] = {}
+        self._ended: set[str] = set()
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             BudgetReserved: self._reserved,
             BudgetSpent: self._settled,
@@ -40,6 +44,9 @@ class WorkerState(RunState):
             ToolFinished: self.attempts.tool_finished,
             TrajectoryJudged: self._judged,
             AttemptSuperseded: self._superseded,
+            TrajectoryCompleted: self._end,
+            TrajectoryDiscarded: self._end,
+            PromptFailed: self._end,
         }
 
     def open_attempt(self, unit: str) -> Attempt:
@@ -48,13 +55,24 @@ class WorkerState(RunState):
 
     def begin(self, attempt: Attempt) -> None:
         """An attempt is worked on, from where it stands."""
+        self._ended.discard(attempt.unit)
         self.attempts.begin(attempt)
 
     def fold(self, event: Event) -> None:
-        """An event of one of the attempts is durable; the end of one changes nothing here."""
+        """An event of one of the attempts is durable."""
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
+
+    def take_ended(self, unit: str) -> bool:
+        """Whether the attempt at a unit has its boundary; asked once."""
+        ended = unit in self._ended
+        self._ended.discard(unit)
+        return ended
+
+    def _end(self, event: TrajectoryCompleted | TrajectoryDiscarded | PromptFailed) -> None:
+        """It stays open here until its session is over: more may be asked of it."""
+        self._ended.add(event.unit)
 
     def _reserved(self, event: BudgetReserved) -> None:
         self._calls[event.call] = event.unit, event.attempt

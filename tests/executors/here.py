@@ -29,6 +29,7 @@ class HereLine:
         self.further = deque()
         self.death = asyncio.Event()
         self.life = None
+        self.ended = False
 
     async def start(self):
         """Open the worker."""
@@ -71,6 +72,7 @@ class HereLine:
         """Let it end."""
         self.worker.close()
         await asyncio.wait({self.life})
+        self.ended = True
 
     def cut(self):
         """Nobody hears it any more."""
