@@ -21,7 +21,7 @@ from projections import (
 
 from . import output
 from .output import JsonFlag
-from .runs import DATA, OutputDirectory, log_of, run_names
+from .runs import DATA, OutputDirectory, as_typed, log_of, run_names
 
 LOOKED_BACK = 8
 """So many of a log's last events are looked at for the end of the newest session."""
@@ -36,7 +36,9 @@ def list_command(*, output_dir: OutputDirectory = DATA, json: JsonFlag = False) 
     A run that cannot be read is a line that says so. Changes nothing.
     """
     if output_dir != DATA and not output_dir.is_dir():
-        raise UsageFault(f"--output-dir {output_dir} is no directory", "runs are looked for in it, by name")
+        raise UsageFault(
+            f"--output-dir {as_typed(output_dir)} is no directory", "runs are looked for in it, by name"
+        )
     names = [name for name in run_names(output_dir) if not never_began(output_dir / name)]
     runs = [entry(output_dir / name) for name in names]
     if json:

@@ -1,6 +1,7 @@
 """Where a run is: a run directory, or the name of one under the output directory."""
 
 import difflib
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -33,8 +34,13 @@ def find_run(run: str, output_directory: Path = DATA) -> Path:
         if log_of(place).is_dir():
             return place
     _refuse_archive(run)
-    looked = " and ".join(dict.fromkeys(str(log_of(place)) for place in places))
+    looked = " and ".join(dict.fromkeys(as_typed(log_of(place)) for place in places))
     raise UsageFault(f"no run {run!r}: looked for {looked}", _what_is_there(run, output_directory))
+
+
+def as_typed(path: Path) -> str:
+    """A path for people; of `s3://…`, which is none, a path keeps one slash."""
+    return re.sub(r"^(\w+):/(?!/)", r"\1://", str(path))
 
 
 def log_of(directory: Path) -> Path:
@@ -64,20 +70,22 @@ def run_names(output_directory: Path) -> list[str]:
 
 
 def _refuse_archive(run: str) -> None:
-    """Say so, where somebody gives an archive to a command that needs the run itself."""
-    from evrun.archive import is_archive  # noqa: PLC0415 - only for this message
+    """Say so, where somebody gives an archive to a command that needs the run itself, or half of one."""
+    from evrun.archive import is_archive, is_begun, no_archive, shown  # noqa: PLC0415 - only for this message
 
     if is_archive(run):
         raise UsageFault(
-            f"{run} is an archive, and this command is for the run itself",
-            f"`evrun archive --restore {run} DIR` makes a run of it",
+            f"{shown(run)} is an archive, and this command is for the run itself",
+            f"`evrun archive --restore {shown(run)} DIR` makes a run of it",
         )
+    if is_begun(run):
+        raise no_archive(run, begun=True)
 
 
 def _what_is_there(run: str, output_directory: Path) -> str:
     names = run_names(output_directory)
     if not names:
-        return f"there are no runs in {output_directory}; --output-dir says where they are"
+        return f"there are no runs in {as_typed(output_directory)}; --output-dir says where they are"
     near = difflib.get_close_matches(Path(run).name, names, n=1)
     if near:
         return f"did you mean {near[0]}?"

@@ -4,7 +4,7 @@ from .borrowing import Borrowed, borrow, verify_archive
 from .manifest import Entry, Manifest
 from .restoring import Restored, restore
 from .sending import Archived, archive_run
-from .stores import is_archive
+from .stores import is_archive, is_begun, no_archive, shown
 
 __all__ = [
     "Archived",
@@ -15,6 +15,9 @@ __all__ = [
     "archive_run",
     "borrow",
     "is_archive",
+    "is_begun",
+    "no_archive",
     "restore",
+    "shown",
     "verify_archive",
 ]

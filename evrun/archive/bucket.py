@@ -9,13 +9,14 @@ from typing import Any, Final, TypeVar
 
 from ..errors import UsageFault
 from .manifest import FILES
-from .stores import S3, ObjectMissing, StoreFault
+from .stores import S3, ObjectMissing, StoreFault, shown
 
 PART_BYTES: Final = 5 << 20
 PARTS_AT_ONCE: Final = 2
 ATTEMPTS: Final = 10  # as the SDKs of AWS, whose variable AWS_MAX_ATTEMPTS is heard
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _T = TypeVar("_T")
@@ -29,6 +30,11 @@ class Bucket:
         bucket, _, prefix = place.removeprefix(S3).strip("/").partition("/")
         if not bucket:
             raise UsageFault(f"{place}: expected s3://BUCKET/PREFIX")
+        if not _NAME.fullmatch(bucket):
+            raise UsageFault(
+                f"{shown(place) if '@' in place else S3 + '…'}: no bucket's name; expected s3://BUCKET/PREFIX",
+                "keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, never from here",
+            )
         store, self._error = _need_obstore()
         try:
             self._store = store.S3Store(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from eventlog.storage import RealFileSystem
 
 from .manifest import Entry, Manifest
-from .stores import ObjectMissing, Store
+from .stores import ObjectMissing, Store, naming
 
 
 class Fault(NamedTuple):
@@ -58,9 +58,11 @@ def _copy(store: Store, entry: Entry, target: Path) -> tuple[str, int]:
     try:
         for piece in store.read(entry.object):
             digest.update(piece)
-            size = _write(disk, fd, piece, size)
-        disk.truncate(fd, max(size, entry.file_bytes))
-        disk.fsync(fd)
+            with naming(target):
+                size = _write(disk, fd, piece, size)
+        with naming(target):
+            disk.truncate(fd, max(size, entry.file_bytes))
+            disk.fsync(fd)
     finally:
         disk.close(fd)
     return digest.hexdigest(), size

@@ -9,7 +9,7 @@ from eventlog.errors import LogUnreadable, Problem
 from eventlog.storage import DurableFile, DurableLog, RealFileSystem
 
 from .manifest import Entry
-from .stores import PIECE_BYTES
+from .stores import PIECE_BYTES, naming
 
 HEAD = "HEAD"
 
@@ -49,7 +49,8 @@ class LocalFile:
         try:
             offset = 0
             while offset < self._file.used_bytes:
-                piece = disk.pread(fd, min(PIECE_BYTES, self._file.used_bytes - offset), offset)
+                with naming(self._path):
+                    piece = disk.pread(fd, min(PIECE_BYTES, self._file.used_bytes - offset), offset)
                 if not piece:
                     raise _cut(self._file.name, offset)
                 yield piece

@@ -11,7 +11,7 @@ from eventlog.storage import DurableLog, log_exists
 from ..errors import RunFailed, UsageFault
 from .local import LocalFile, digest_of, local_files
 from .manifest import FORMAT, MANIFEST, Entry, Manifest
-from .stores import ObjectMissing, Store, StoreFault, open_store, read_manifest
+from .stores import ObjectMissing, Store, StoreFault, open_store, read_manifest, reason_of, refuse_foreign
 
 _LOOKS = 10  # a writer compresses a segment behind our back: each only once, but there are many
 _FIRST_DIGITS = 12
@@ -46,8 +46,10 @@ def archive_run(
         EventLogError: the log cannot be read.
     """
     store = open_store(place)
-    if log_exists(Path(place) / "log") or log_exists(Path(place)):
+    root = Path(place).resolve()  # a/../b is b also where there is no a
+    if log_exists(root / "log") or log_exists(root):
         raise UsageFault(f"{place} holds a run", "give the archive a directory of its own")
+    refuse_foreign(place)
     sender = _Sender(directory, store, say, check=check)
     for _ in range(_LOOKS):
         try:
@@ -60,7 +62,7 @@ def archive_run(
 
 
 def _stopped(error: StoreFault | OSError, place: str, sent: list[Entry]) -> RunFailed:
-    why = str(error) if isinstance(error, StoreFault) else f"{error.strerror or error} ({error.filename})"
+    why = str(error) if isinstance(error, StoreFault) else reason_of(error)
     size = sum(entry.bytes for entry in sent)
     return RunFailed(
         f"{why}; before that {len(sent)} files with {size:,} bytes were sent to {place}",

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
@@ -13,6 +14,9 @@ from .manifest import FILES, MANIFEST, Manifest, parse_manifest
 
 PIECE_BYTES: Final = 1 << 20
 S3: Final = "s3://"
+
+_OBJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.[0-9a-f]{64}(\.\d+\.partial)?")
+_OF_A_DISK = {"lost+found"}  # what an empty one has
 
 
 class StoreFault(RunFailed):
@@ -64,8 +68,58 @@ def open_store(place: str) -> Store:
 
         return Bucket(place)
     if "://" in place:
-        raise UsageFault(f"{place}: an archive is in a directory or in s3://BUCKET/PREFIX")
+        raise UsageFault(f"{shown(place)}: an archive is in a directory or in s3://BUCKET/PREFIX")
     return Directory(place)
+
+
+def shown(place: str) -> str:
+    """The place as it may be repeated: without what somebody has written before an @ of its host."""
+    scheme, mark, rest = place.partition("://")
+    return f"{scheme}{mark}…{rest[rest.rindex('@') :]}" if mark and "@" in rest else place
+
+
+def reason_of(error: OSError) -> str:
+    """What the disk has refused, and where."""
+    return ": ".join(filter(None, (error.filename, error.strerror or str(error))))
+
+
+def is_begun(place: str) -> bool:
+    """Whether a directory holds what an archiving leaves that was killed before its first manifest."""
+    root = Path(place)
+    try:
+        stored = [path.name for path in (root / FILES).iterdir()]
+        others = {path.name for path in root.iterdir()} - {FILES.rstrip("/")} - _OF_A_DISK
+    except OSError:
+        return False
+    return any(map(_OBJECT.fullmatch, stored)) if stored else not others
+
+
+def refuse_foreign(place: str) -> None:
+    """Refuse a directory in which something else is kept.
+
+    Raises:
+        UsageFault: it is not empty, and holds neither an archive nor the beginnings of one.
+    """
+    root = Path(place).resolve()
+    if not root.is_dir() or is_archive(str(root)) or is_begun(str(root)):
+        return
+    there = sorted({path.name for path in root.iterdir()} - _OF_A_DISK)
+    if there:
+        raise UsageFault(
+            f"{place} is not empty and holds no archive: there is {there[0]}",
+            "give the archive a directory of its own",
+        )
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of the disk that names no file name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def read_manifest(store: Store) -> Manifest | None:
@@ -89,10 +143,26 @@ def need_manifest(store: Store) -> Manifest:
     """
     manifest = read_manifest(store)
     if manifest is None:
-        raise UsageFault(
-            f"no archive in {store.place}: there is no {MANIFEST}", "`evrun archive RUN DEST` makes one"
-        )
+        raise no_archive(store.place, begun=_has_objects(store))
     return manifest
+
+
+def no_archive(place: str, *, begun: bool) -> UsageFault:
+    """What to say where there is no manifest, whether or not an archiving has begun there."""
+    missing = f"no archive in {place}: there is no {MANIFEST}"
+    if begun:
+        return UsageFault(
+            f"{missing} yet: an archiving was begun there and has not ended",
+            f"the same `evrun archive RUN {place}` goes on where it stopped",
+        )
+    return UsageFault(missing, "`evrun archive RUN DEST` makes one")
+
+
+def _has_objects(store: Store) -> bool:
+    try:
+        return bool(store.sizes())
+    except (StoreFault, OSError):
+        return False  # whoever may read need not be allowed to list
 
 
 class Directory:
@@ -100,7 +170,7 @@ class Directory:
 
     def __init__(self, place: str) -> None:
         self.place = place
-        self._root = Path(place)
+        self._root = Path(place).resolve()
         self._disk = RealFileSystem()
 
     def sizes(self) -> dict[str, int]:
@@ -119,18 +189,23 @@ class Directory:
         try:
             self._disk.drop_cache(fd)
             offset = 0
-            while piece := self._disk.pread(fd, PIECE_BYTES, offset):
+            while piece := self._read(fd, name, offset):
                 yield piece
                 offset += len(piece)
         finally:
             self._disk.close(fd)
 
+    def _read(self, fd: int, name: str, offset: int) -> bytes:
+        with naming(self._root / name):
+            return self._disk.pread(fd, PIECE_BYTES, offset)
+
     def write(self, name: str, pieces: Iterable[bytes], size_bytes: int) -> None:
         """See Store."""
         del size_bytes
         path = self._root / name
-        self._make(path.parent)
-        replace_file(path, pieces, durable=True)
+        with naming(path):
+            self._make(path.parent)
+            replace_file(path, pieces, durable=True)
 
     def _make(self, directory: Path) -> None:
         """Make a directory and its missing parents, and their names durable."""
@@ -149,4 +224,4 @@ class Directory:
 
     def path(self, name: str) -> Path | None:
         """See Store."""
-        return self._root.resolve() / name
+        return self._root / name
