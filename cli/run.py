@@ -105,16 +105,22 @@ def run_command(
     Exit codes: 0 done, 1 could not go on, 2 wrong input, 3 done but some prompts failed, 4 paused by a cap
     or a quota, 5 the log is damaged, 6 in use, 130 and 143 ended by a signal.
     """
-    if list_distributions:
+    return _begin(context, {name: it for name, it in locals().items() if name not in {"context", "config"}})
+
+
+def _begin(context: typer.Context, asked: dict[str, Any]) -> int:
+    """Do what was asked for, by the names of the options."""
+    if asked["list_distributions"]:
         return _list_distributions()
-    asked = {name: value for name, value in locals().items() if name not in {"context", "config"}}
-    there = resume and log_exists(output_dir / run_name / "log")
+    json: bool = asked["json"]
+    there = asked["resume"] and log_exists(asked["output_dir"] / asked["run_name"] / "log")
     options = o.options_of(by_precedence(context, asked, recorded=there))
     for line in misspelt(context.command.params, environment()):
         output.note(line)
-    if dry_run:
+    if asked["dry_run"]:
         return _think(options, json)
-    return _run(options, Progress(quiet, log_prefix_chars if verbose else None), json)
+    shown = asked["log_prefix_chars"] if asked["verbose"] else None
+    return _run(options, Progress(asked["quiet"], shown), json)
 
 
 def _think(options: Options, json: bool) -> int:  # noqa: FBT001 (the flag of the command line)

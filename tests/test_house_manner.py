@@ -9,7 +9,7 @@ LARGEST_FILE = 400
 LARGEST_FUNCTION = 70
 # What was larger when the rule came, with its size then: it only shrinks, and leaves the list when it fits.
 # A command's signature is the list of its options, and a line of it each.
-LARGER_THAN_LIKED: dict[str, int] = {"cli/run.py:run_command": 93}
+LARGER_THAN_LIKED: dict[str, int] = {"cli/run.py:run_command": 84}
 
 EVERYWHERE = (*PACKAGES, "tests", "benchmarks")
 
