@@ -13,12 +13,12 @@ from projections import Attempt
 
 from ..batch.headers import secret_variables
 from ..batch.sending import Services
-from ..batch.settings import Settings, settings_record
-from ..versions import versions
+from ..batch.settings import Settings
 from .base import Cluster, Lost, Session
-from .hosting import PROMPTS, Opening
-from .pool import Pool, open_pool
+from .hosting import PROMPTS
+from .pool import Pool
 from .post import Post
+from .workers import Role, open_workers
 
 MOST_LOSSES = 3
 """A prompt that so many workers were lost with is not handed to another one: it may be what ends them."""
@@ -85,29 +85,8 @@ async def open_nodes(
     """The executor whose sessions run on a cluster's workers, as long as the context."""
     toolsets = services.journal.state.batch.toolsets
     extra = msgspec.msgpack.encode(PromptExtra({name: list(tools) for name, tools in toolsets.items()}))
-    named = secret_variables(settings)
-
-    def opening(worker: int) -> bytes:
-        told = Opening(
-            PROMPTS,
-            marker,
-            services.journal.session,
-            worker,
-            settings_record(settings),
-            {name: environment[name] for name in named if name in environment},
-            services.price,
-            versions(),
-            extra,
-        )
-        return msgspec.msgpack.encode(told)
-
-    pool = Pool(
-        cluster,
-        opening,
-        settings.concurrency,
-        control=services.control,
-        limiter=services.limiter,
-        note=note,
-    )
-    async with open_pool(pool):
-        yield NodeExecutor(services, settings, pool)
+    role = Role(PROMPTS, settings.concurrency, secret_variables(settings), extra)
+    async with open_workers(
+        cluster, services, settings, environment, role, marker=marker, note=note
+    ) as workers:
+        yield NodeExecutor(services, settings, workers)

@@ -11,18 +11,18 @@ from anyio import to_thread
 
 from ..batch.headers import secret_variables
 from ..batch.sending import Services
-from ..batch.settings import Settings, settings_record
+from ..batch.settings import Settings
 from ..training.agents import TrainingAgent, passed_variables
 from ..training.blobs import Content, read_files
 from ..training.config import TrainingConfig
 from ..training.inputs import agent_digests
 from ..training.outcomes import failed
 from ..training.working import Job, Worked
-from ..versions import versions
 from .base import Cluster, Lost
-from .hosting import ROLLOUTS, Opening
-from .pool import Pool, open_pool
+from .hosting import ROLLOUTS
+from .pool import Pool
 from .post import Post
+from .workers import Role, open_workers
 
 MOST_LOST = 3
 """So many workers one unit may have been lost with; then it counts as failed, and others go on."""
@@ -111,29 +111,9 @@ async def open_node_hands(
     config, settings, environment, marker, note = given
     code = {one.name: one.sha256 for one in await to_thread.run_sync(agent_digests, config)}
     extra = msgspec.msgpack.encode(RolloutExtra(config, with_model, code))
-    named = [*secret_variables(settings), *passed_variables(config.agent.params)]
-
-    def opening(worker: int) -> bytes:
-        told = Opening(
-            ROLLOUTS,
-            marker,
-            services.journal.session,
-            worker,
-            settings_record(settings),
-            {name: environment[name] for name in named if name in environment},
-            services.price,
-            versions(),
-            extra,
-        )
-        return msgspec.msgpack.encode(told)
-
-    pool = Pool(
-        cluster,
-        opening,
-        config.agent.concurrency,
-        control=services.control,
-        limiter=services.limiter,
-        note=note,
-    )
-    async with open_pool(pool):
-        yield NodeHands(services, settings, pool, agent)
+    secrets = [*secret_variables(settings), *passed_variables(config.agent.params)]
+    role = Role(ROLLOUTS, config.agent.concurrency, secrets, extra)
+    async with open_workers(
+        cluster, services, settings, environment, role, marker=marker, note=note
+    ) as workers:
+        yield NodeHands(services, settings, workers, agent)
