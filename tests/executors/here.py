@@ -80,9 +80,12 @@ class HereLine:
 
 
 class Here:
-    """Nodes in this process. `at_open`, where given, may change what a worker is told first."""
+    """Nodes in this process. `at_open`, where given, may change what a worker is told first.
 
-    def __init__(self, *cpus, at_open=lambda opening: opening):
+    So many workers as `together` says are there at once: none gets a session before the others are open.
+    """
+
+    def __init__(self, *cpus, at_open=lambda opening: opening, together=1):
         self.nodes = [
             Place(f"node{number}-of-the-test", "127.0.0.1", count) for number, count in enumerate(cpus)
         ]
@@ -90,6 +93,7 @@ class Here:
         self.openings = []
         self.closed = False
         self._at_open = at_open
+        self._together = asyncio.Barrier(together)
 
     async def places(self):
         """The nodes that are alive."""
@@ -102,6 +106,7 @@ class Here:
         line = HereLine(Worker(msgspec.msgpack.encode(told)), place, worker)
         await line.start()
         self.lines.append(line)
+        await self._together.wait()
         return line
 
     def close(self):

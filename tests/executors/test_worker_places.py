@@ -94,7 +94,7 @@ def test_workers_that_are_told_to_end_leave_nothing(node, tmp_path, agent):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     given = {} if agent == "chat" else {"agent": f"command:{sys.executable} {program}"}
-    cluster, seen = Here(2, 2), []
+    cluster, seen = Here(2, 2, together=2), []
 
     def see(_):
         seen.extend(places_on(node))
