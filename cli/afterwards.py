@@ -8,9 +8,10 @@ from contextlib import ExitStack
 
 afterwards = ExitStack()
 
-_LEAVES_THREADS = "obstore"
+_LEAVE_THREADS = ("obstore", "ray")
 """Whose threads wake an event loop and may still be in Python then: one that the interpreter meets when it is
-taken down is ended by it, and as there is Rust below, that aborts the whole process (SIGABRT, exit 134)."""
+taken down is ended by it, and as there is Rust below, that aborts the whole process (SIGABRT, exit 134); one
+that waits for a Ray cluster that is gone ends it by SIGSEGV."""
 
 
 class Ending:
@@ -24,7 +25,7 @@ class Ending:
         atexit.register(self._end)
 
     def _end(self) -> None:
-        if _LEAVES_THREADS not in sys.modules:
+        if not any(name in sys.modules for name in _LEAVE_THREADS):
             return
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):

@@ -66,8 +66,8 @@ class Place(NamedTuple):
 class Cluster(Protocol):
     """Where workers can be."""
 
-    async def places(self) -> list[Place]:
-        """The nodes that are alive and may get workers."""
+    async def places(self) -> list[Place] | None:
+        """The nodes that are alive and may get workers; null where the cluster does not answer."""
 
     async def open(self, place: Place, worker: int, opening: bytes) -> Line:
         """A new worker on a node, ready for sessions.

@@ -133,6 +133,10 @@ class Desk:
         for session in list(self._sessions.values()):
             await self._lose(session)
 
+    def give_up(self, why: str) -> None:
+        """Nothing is expected from the worker any more: its sessions are lost."""
+        self._break(LineBroken(why))
+
     # What comes.
 
     async def _listen(self, group: anyio.abc.TaskGroup) -> None:

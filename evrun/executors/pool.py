@@ -15,13 +15,15 @@ from .base import Cluster, Place
 from .desk import Desk
 from .line import LineBroken
 from .post import Post
+from .waiting import Waiting
 
 PER_WORKER = 16
 """A node gets another worker for each so many sessions, as far as its CPUs go."""
 LOOK_S = 2.0
 """So often the nodes are looked at: some come, some go."""
 GIVE_UP_S = 30.0
-"""So long a run waits for a node when it has none left."""
+"""So long a run waits for a node when it has none left, or for a cluster that does not answer."""
+SILENT = "the cluster does not answer: its head, or the way to it, is gone"
 TRIES = 3
 """A node on which so many workers did not open gets no more."""
 
@@ -51,7 +53,8 @@ class Pool:
         self._problem = "no node of the cluster has a CPU to give"
         self._starting = 0
         self._last = 0
-        self._since = monotonic()
+        self._since = self._answered = monotonic()
+        self._waiting = Waiting(note)
         self._dead: str | None = None
         self._changed = anyio.Event()
 
@@ -99,18 +102,42 @@ class Pool:
 
     async def _look(self, group: anyio.abc.TaskGroup) -> None:
         places = await self._cluster.places()
-        usable = [place for place in places if self._failed[place.node] < TRIES]
+        if places is not None:
+            self._answered = monotonic()
+        usable = [place for place in places or () if self._failed[place.node] < TRIES]
         for place, wanted in shares(usable, self._concurrency):
             for _ in range(wanted - self._at[place.node]):
                 self._last += 1
                 self._at[place.node] += 1
                 self._starting += 1
                 group.start_soon(self._serve, place, self._last)
-        if self._desks or self._starting:
+        if not self._control.stopping:
+            self._waiting.look(self._waits_for(places))
+        self._see_whether_dead(usable=bool(usable) or not places)
+
+    def _see_whether_dead(self, *, usable: bool) -> None:
+        work = bool(self._desks or self._starting)
+        if work:
             self._since = monotonic()
-        elif (places and not usable) or monotonic() - self._since > GIVE_UP_S:
-            self._dead = f"no worker is left on the cluster: {self._problem}"
-            self._wake()
+        if monotonic() - self._answered > GIVE_UP_S:
+            self._problem = SILENT
+            for desk in self._whole():
+                desk.give_up(SILENT)
+        elif work or (usable and monotonic() - self._since <= GIVE_UP_S):
+            return
+        self._dead = f"no worker is left on the cluster: {self._problem}"
+        self._wake()
+
+    def _waits_for(self, places: Sequence[Place] | None) -> str | None:
+        """What keeps sessions from being worked on, for people; null: nothing does."""
+        if places is None:
+            return SILENT
+        if self._whole():
+            return None
+        if not places:
+            return "the cluster has no node"
+        nodes = "1 node" if len(places) == 1 else f"{len(places)} nodes"
+        return f"{nodes}, none with a free CPU so far"
 
     async def _serve(self, place: Place, worker: int) -> None:
         """Open a worker and serve it until it is gone."""

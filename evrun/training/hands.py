@@ -63,7 +63,7 @@ async def open_hands(
 
     cluster = await RayCluster.connect(config.trainer.ray_address)
     try:
-        nodes = await cluster.places()
+        nodes = await cluster.places() or []
         note(f"rollouts on a Ray cluster: {len(nodes)} nodes, {sum(node.cpus for node in nodes)} CPUs")
         given = Given(config, settings, environment, marker, note)
         model = services is not None

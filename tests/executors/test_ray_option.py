@@ -23,8 +23,10 @@ def run(place, *more, **env):
         (["--model", "m", "--ray_address", "auto"], "--ray-address without --executor ray"),
         (["--model", "local", "--executor=ray"], "the embedded model runs in this process alone"),
         (["--model", "m", "--executor", "ray", "--ray-address", "ray://h:1"], "not behind Ray's client"),
+        (["--model", "m", "--executor", "ray", "--ray-address", ""], "--ray-address is empty"),
+        (["--model", "m", "--executor", "ray", "--ray-address", "local"], "a cluster is started where none"),
     ],
-    ids=["executor", "address", "embedded", "client"],
+    ids=["executor", "address", "embedded", "client", "empty", "named local"],
 )
 def test_what_nodes_cannot_do_is_refused(tmp_path, given, said):
     """Exit code 2, with what is expected, and no run directory is made."""
@@ -34,10 +36,11 @@ def test_what_nodes_cannot_do_is_refused(tmp_path, given, said):
 
 
 def test_an_address_without_a_cluster_is_refused(tmp_path):
-    """Nobody listens there: exit code 2 at once, and nothing is written."""
+    """Nobody listens there: exit code 2 at once, with what works without one; nothing is written."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     ended = run(tmp_path, "--model", "m", "--executor", "ray", "--ray-address", f"127.0.0.1:{port}")
     assert (ended.code, f"127.0.0.1:{port}: nobody listens there" in ended.stderr) == (2, True), ended
+    assert "--executor local" in ended.stderr
     assert not (tmp_path / "data").exists()

@@ -75,6 +75,14 @@ class RunningCluster:
         raylet.kill()
         wait_until(lambda: not node.is_alive, "a node's end")
 
+    def kill_all(self) -> None:
+        """End the whole cluster, its head too, as a power cut would."""
+        everything = psutil.Process(self._process.pid).children(recursive=True)
+        for process in everything:
+            process.suspend()
+        for process in everything:
+            process.kill()
+
     def restore(self) -> None:
         """Add nodes until there are as many as at first."""
         while len(self.alive) < NODES:

@@ -123,6 +123,9 @@ def test_a_node_killed_in_full_flight_loses_nothing_and_doubles_nothing(cluster,
     assert calls.in_doubt.total() > 0
     reasons = {event.reason for event in events if isinstance(event, SpendInDoubt)}
     assert all("node" in reason for reason in reasons), reasons
+    # In words of ours, not in Ray's.
+    ours = ("its node is gone", "its process has ended", "it cannot be reached")
+    assert all(reason.endswith(ours) for reason in reasons), reasons
     # Only what was in flight on that node is asked again.
     assert len(served) <= count + sum(" tool" in prompt for prompt in prompts) + 2 * CONCURRENCY * KILLS
     assert evrun("verify", "r", cwd=tmp_path).code == 0
