@@ -1,7 +1,7 @@
 """From a log to events, and to the state that they add up to."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -57,6 +57,11 @@ class Log(Protocol):
 
     def read(self, from_sequence: int = 1, to_sequence: int | None = None) -> Iterator[LogRecord]:
         """The records between two sequences, both included."""
+
+    def search(
+        self, may_hold: Callable[[bytes], bool] | None, from_sequence: int = 1, to_sequence: int | None = None
+    ) -> Iterator[LogRecord]:
+        """As `read`, but only of those commits for whose bytes, each event in one piece, it is true."""
 
     def read_one(self, sequence: int) -> LogRecord:
         """One record, without reading what is before it."""

@@ -38,6 +38,7 @@ _Heard = ModelAnswered | ModelCallFailed
 _OfACall = _Settled | _Heard | SpendCorrected
 # The few events that say nothing of a unit and are needed all the same.
 _ALWAYS = frozenset({"RunStarted", "SettingsChanged", "SpendCorrected"})
+_ALWAYS_NAMED = tuple(name.encode() for name in _ALWAYS)
 # An event's bytes begin with its type, and those of a call's event go on with the call.
 _HEAD_BYTES = 128
 
@@ -70,7 +71,8 @@ class Try(msgspec.Struct):
 class Telling:
     """Folds the events that concern one unit. `wanted` is the attempt to keep whole; null: the newest one.
 
-    `concerns` says by an event's bytes whether it is one of them; only those need to be decoded.
+    `may_concern` says by the bytes of a whole commit whether any of its events may be one of them, `concerns`
+    by those of one event; only such events need to be decoded.
     """
 
     def __init__(self, name: str, wanted: int | None = None) -> None:
@@ -102,6 +104,14 @@ class Telling:
         stand = (self.ledger.in_doubt, self.ledger.reserved)
         doubt, reserved = ([call for call in calls.values() if call.attempt == attempt] for calls in stand)
         return doubt, reserved
+
+    def may_concern(self, commit: bytes) -> bool:
+        """Whether `concerns` may be true of an event of a commit, or becomes so within it."""
+        return (
+            any(mark in commit for mark in self._named)
+            or any(call in commit for call in self._awaited.values())
+            or any(name in commit for name in _ALWAYS_NAMED)
+        )
 
     def concerns(self, payload: bytes) -> bool:
         """Whether an event may concern the unit; an event about all runs, or a coincidence, may too."""

@@ -35,11 +35,11 @@ def transcript(
     """What ``evrun show --json`` prints of a unit that `find_units` gave; null for `attempt`: the newest.
 
     `live`: a process holds the run; a reserved call is in doubt where none does, as in the audit. Reads the
-    log once and keeps what concerns the unit. An attempt that is not there has nothing in it; the unit's
-    attempts are all in ``attempts``. Errors as `recorded`.
+    log once, decodes little but what concerns the unit, and keeps that. An attempt that is not there has
+    nothing in it; the unit's attempts are all in ``attempts``. Errors as `recorded`.
     """
     telling = Telling(name, attempt)
-    for record in log.read():
+    for record in log.search(telling.may_concern):
         if telling.concerns(record.payload):
             event = decode_event(record.payload)
             telling.apply(Recorded(record.sequence, record.time_ns, record.epoch, event))

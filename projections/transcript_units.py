@@ -1,10 +1,10 @@
 """Which prompt is meant: by its unit's name, the beginning of its content id, or its place in the dataset."""
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
 
-from eventlog.events import PromptsPlanned, decode_event, event_type
+from eventlog.events import PlannedRow, PromptsPlanned, decode_event, event_type
 
 from .load import Log
 from .packed_index import PackedIndex
@@ -13,6 +13,8 @@ from .units import PlannedUnit, unit_name
 MOST_SHOWN = 5
 """So many candidates are kept by name where the answer is not one prompt."""
 
+_PLANNED: Final = PromptsPlanned.__name__
+_PLANNED_BYTES: Final = _PLANNED.encode()
 _BY_INDEX = re.compile(r"(\d{1,18})(?:\.(\d+))?")
 _BY_CONTENT = re.compile(r"([0-9a-f]{1,32})(?:#(\d+)(?:\.(\d+))?)?")
 
@@ -20,13 +22,14 @@ _BY_CONTENT = re.compile(r"([0-9a-f]{1,32})(?:#(\d+)(?:\.(\d+))?)?")
 class Lookup(NamedTuple):
     """What was found: `units` by name (the first `MOST_SHOWN`, `matches` in all), or else what is `near`.
 
-    `prompts` is how many units the log has; `highest` their highest prompt_index, null where there are none.
+    `prompts` is how many units the log has, null where something was found: then nobody asks. `highest` is
+    their highest prompt_index, null likewise, and where there are none.
     """
 
     units: dict[str, PlannedUnit]
     matches: int
     near: list[str]
-    prompts: int
+    prompts: int | None
     highest: int | None
 
 
@@ -37,6 +40,11 @@ class _Wanted(NamedTuple):
     content: str | None = None
     occurrence: int | None = None
     sample: int | None = None
+    begins: bytes | None = None
+
+    def may_be(self, content: bytes) -> bool:
+        """Whether it may be meant by this content: it begins with the whole bytes of what was asked for."""
+        return self.begins is not None and content.startswith(self.begins)
 
     def is_at(self, index: int, sample: int) -> bool:
         """Whether it is meant by its place."""
@@ -56,53 +64,97 @@ def find_units(log: Log, text: str) -> Lookup:
 
     It may be a unit's name, a content id or the beginning of one (``80c9``, ``80c9#2``, ``80c9#1.3``), or a
     prompt_index (``17``, or ``17.3`` for the third sample). What reads as both is a prompt_index if there is
-    such a prompt. Reads the plan alone. Errors as `recorded`.
+    such a prompt. Decodes the plan alone. Errors as `recorded`.
     """
     wanted = _read(text.removeprefix("prompt:"))
-    placed, named = _Matches(), _Matches()
-    near = _Near("" if wanted.place is not None else text.removeprefix("prompt:"))
-    seen, highest = 0, None
-    for name, content, occurrence, unit in planned_units(log):
-        seen += 1
-        highest = unit.index if highest is None else max(highest, unit.index)
-        if wanted.is_at(unit.index, unit.sample):
-            placed.add(name, unit)
-        if wanted.is_named(content, occurrence, unit.sample):
-            named.add(name, unit)
-        near.see(name)
+    named, there, last = _Matches(), set[bytes](), 0
+    for sequence, position, row in _rows(log):
+        if wanted.place == row.index:
+            there.add(row.content)
+            last = sequence
+        if wanted.may_be(row.content):
+            content = row.content.hex()
+            for sample in _samples(row):
+                if wanted.is_named(content, row.occurrence, sample):
+                    named.add(sequence, position, row, sample)
+    placed = _placed(log, wanted, there, last) if there else _Matches()
     found = placed if placed.number else named
-    return Lookup(found.units, found.number, [] if found.number else near.names(), seen, highest)
+    if not found.number:
+        return _neighbours(log, "" if wanted.place is not None else text.removeprefix("prompt:"))
+    return Lookup(found.units, found.number, [], None, None)
 
 
-def planned_units(log: Log) -> Iterator[tuple[str, str, int, PlannedUnit]]:
-    """Every unit in the order of planning, each once: name, content id in hex, occurrence, and its place."""
-    seen = PackedIndex()
-    for record in log.read():
-        if event_type(record.payload) != "PromptsPlanned":
+def _placed(log: Log, wanted: _Wanted, contents: set[bytes], last: int) -> "_Matches":
+    """Of the units with these contents, planned up to `last`, those whose first place is the one meant.
+
+    A row that came back is planned again, perhaps elsewhere; its units keep the place that they had.
+    """
+    placed, seen = _Matches(), PackedIndex()
+    for sequence, position, row in _rows(log, contents, last):
+        if row.content not in contents:
             continue
-        event = decode_event(record.payload)
-        assert isinstance(event, PromptsPlanned)
-        for position, row in enumerate(event.rows):
-            for sample in range(row.first_sample, row.first_sample + row.samples):
-                before = len(seen)
-                seen.add(row.content, row.occurrence, sample)
-                if len(seen) > before:  # a row that came back is planned again
-                    unit = PlannedUnit(row.index, row.batch, record.sequence, position, sample)
-                    name = unit_name(row.content, row.occurrence, sample)
-                    yield name, row.content.hex(), row.occurrence, unit
+        for sample in _samples(row):
+            before = len(seen)
+            seen.add(row.content, row.occurrence, sample)
+            if len(seen) > before and wanted.is_at(row.index, sample):
+                placed.add(sequence, position, row, sample)
+    return placed
+
+
+def _neighbours(log: Log, text: str) -> Lookup:
+    """What there is, where nothing is what was asked for. Looks at every unit, which takes longer."""
+    near, units = _Near(text), PackedIndex()
+    highest: int | None = None
+    for _, _, row in _rows(log):
+        for sample in _samples(row):
+            before = len(units)
+            units.add(row.content, row.occurrence, sample)
+            if len(units) > before:  # a row that came back is planned again
+                highest = row.index if highest is None else max(highest, row.index)
+                near.see(unit_name(row.content, row.occurrence, sample))
+    return Lookup({}, 0, near.names(), len(units), highest)
+
+
+def _rows(
+    log: Log, contents: Collection[bytes] = (b"",), last: int | None = None
+) -> Iterator[tuple[int, int, PlannedRow]]:
+    """The planned rows, with the sequence of the event that planned each and its place in that.
+
+    Where contents are given, rows of other contents may be left out. Up to the event `last`, where given.
+    """
+    for record in log.search(lambda commit: _may_plan(commit, contents), 1, last):
+        if event_type(record.payload) == _PLANNED:
+            event = decode_event(record.payload)
+            assert isinstance(event, PromptsPlanned)
+            for position, row in enumerate(event.rows):
+                yield record.sequence, position, row
+
+
+def _may_plan(commit: bytes, contents: Collection[bytes]) -> bool:
+    return _PLANNED_BYTES in commit and any(content in commit for content in contents)
+
+
+def _samples(row: PlannedRow) -> range:
+    """The samples that a planned row makes."""
+    return range(row.first_sample, row.first_sample + row.samples)
 
 
 class _Matches:
-    """The first few, and how many there are."""
+    """The first few, each where it was planned first, and how many there are."""
 
     def __init__(self) -> None:
         self.units: dict[str, PlannedUnit] = {}
-        self.number = 0
+        self._seen = PackedIndex()
 
-    def add(self, name: str, unit: PlannedUnit) -> None:
-        self.number += 1
-        if len(self.units) < MOST_SHOWN:
-            self.units[name] = unit
+    @property
+    def number(self) -> int:
+        return len(self._seen)
+
+    def add(self, sequence: int, position: int, row: PlannedRow, sample: int) -> None:
+        ordinal = self._seen.add(row.content, row.occurrence, sample)
+        if ordinal == len(self.units) < MOST_SHOWN:
+            name = unit_name(row.content, row.occurrence, sample)
+            self.units[name] = PlannedUnit(row.index, row.batch, sequence, position, sample)
 
 
 class _Near:
@@ -141,7 +193,8 @@ def _read(text: str) -> _Wanted:
         content, occurrence, sample = by_content[1], _number(by_content[2]), _number(by_content[3])
     if by_index:
         index, sample = int(by_index[1]), _number(by_index[2])
-    return _Wanted(index, content, occurrence, sample)
+    begins = None if content is None else bytes.fromhex(content[: len(content) & ~1])
+    return _Wanted(index, content, occurrence, sample, begins)
 
 
 def _number(digits: str | None) -> int | None:

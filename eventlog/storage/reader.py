@@ -82,14 +82,26 @@ class LogReader:
             LogLost: what is read is not what was written; the message names the range.
             LogUnreadable: the disk did not give the bytes.
         """
+        return self.search(None, from_sequence, to_sequence)
+
+    def search(
+        self, may_hold: Callable[[bytes], bool] | None, from_sequence: int = 1, to_sequence: int | None = None
+    ) -> Iterator[Record]:
+        """As `read`, but only the events of those commits for whose bytes `may_hold` is true.
+
+        It is asked once a commit, when its turn comes, with bytes that have each of its events in one piece.
+        All commits are read and verified, also those that are not wanted.
+        """
         self._check_open()
         if from_sequence < 1:
             raise ValueError(f"Events are numbered from 1; {from_sequence} was asked for.")
         last = self.end.sequence if to_sequence is None else min(to_sequence, self.end.sequence)
-        return self._records(from_sequence, last)
+        return self._records(from_sequence, last, may_hold)
 
-    def _records(self, first: int, last: int) -> Iterator[Record]:
+    def _records(self, first: int, last: int, may_hold: Callable[[bytes], bool] | None) -> Iterator[Record]:
         for header, body, _ in self._frames(first, last):
+            if may_hold is not None and not may_hold(body):
+                continue
             if header.events == 1:
                 yield Record(header.first_sequence, header.time_ns, header.epoch, body)
                 continue

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlog.errors import EventLogError, LogTampered, LogUnreadable, LogUnsupported
+from eventlog.errors import EventLogError, LogLost, LogTampered, LogUnreadable, LogUnsupported
 from eventlog.storage import LogReader, Position, RealFileSystem, verify
 from eventlog.storage.head import parse_head
 from eventlog.storage.header import parse_segment_header
@@ -45,6 +45,45 @@ def test_an_empty_range_gives_nothing(log):
         assert list(reader.read(5, 4)) == []
         with pytest.raises(ValueError, match="numbered from 1"):
             reader.read(0)
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, None), (17, 400), (2, 2)])
+def test_a_search_gives_the_commits_that_may_hold_what_is_looked_for(log, first, last):
+    """Each commit is asked about once, as bytes that have its events whole; only those wanted are given."""
+    asked = []
+
+    def may_hold(commit):
+        asked.append(commit)
+        return b"7.1" in commit
+
+    stop = len(EVENTS) if last is None else last
+    with LogReader.open(log) as reader:
+        found = {record.sequence: record.payload for record in reader.search(may_hold, first, last)}
+    wanted, shown, sequence = {}, 0, 0
+    for commit in COMMITS:
+        inside = {}
+        for event in commit:
+            sequence += 1
+            if first <= sequence <= stop:
+                inside[sequence] = event
+        shown += bool(inside)
+        if any(b"7.1" in event for event in commit):
+            wanted |= inside
+    assert found == wanted
+    assert len(asked) == shown
+
+
+def test_a_search_passes_over_no_damage(tmp_path):
+    """A commit that nobody wants is verified like any other."""
+    write_log(tmp_path, *COMMITS[:20])
+    with LogReader.open(tmp_path) as reader:
+        assert list(reader.search(lambda _: False)) == []
+        path = segments_of(tmp_path)[0]
+        data = bytearray(path.read_bytes())
+        data[data.index(EVENTS[3])] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(LogLost):
+            list(reader.search(lambda _: False))
 
 
 def test_every_single_event_can_be_read(log):
