@@ -4,14 +4,14 @@ import difflib
 import json as json_text
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
-from eventlog.events import EVENT_TYPES, BudgetReleased, BudgetReserved, BudgetSpent, Recorded
+from eventlog.events import EVENT_TYPES
 from eventlog.storage import LogReader
 from evrun.errors import UsageFault
-from projections import EventLister, recorded
+from projections import EventLister, WantedEvents, as_listed, sifted, tells_of_calls
 
 from . import output
 from .archives import find_readable
@@ -51,30 +51,19 @@ def events_command(
 
     Works while the run is going on and after a crash, and changes nothing. Shows only what is durable.
     """
-    wanted = Wanted(known_types(kinds or []), unit)
+    wanted = WantedEvents(known_types(kinds or []), unit)
     find = find_run if follow else find_readable  # an archive does not grow while it is read
     reader = LogReader.open(log_of(find(run, output_dir)))
     try:
-        for event in listed(reader, first, last, follow=follow):
+        for event in listed(reader, wanted, first, last, follow=follow):
             if event is None:
                 output.flush()
                 time.sleep(LOOK_AGAIN_S)
-            elif wanted.has(event):
+            else:
                 output.line(json_text.dumps(event) if json else event_line(event))
     finally:
         reader.close()
     return 0
-
-
-class Wanted(NamedTuple):
-    """Which events are asked for; no types and no unit: all."""
-
-    types: frozenset[str]
-    unit: str | None
-
-    def has(self, event: dict[str, Any]) -> bool:
-        """Whether this one is."""
-        return (not self.types or event["type"] in self.types) and self.unit in (None, event["unit"])
 
 
 def known_types(names: list[str]) -> frozenset[str]:
@@ -93,29 +82,28 @@ def known_types(names: list[str]) -> frozenset[str]:
 
 
 def listed(
-    reader: LogReader, first: int, last: int | None, *, follow: bool
+    reader: LogReader, wanted: WantedEvents, first: int, last: int | None, *, follow: bool
 ) -> Iterator[dict[str, Any] | None]:
-    """The events from `first` to `last` as scripts read them; null, when following: there is none yet."""
-    lister = EventLister()
-    introduce(lister, recorded(reader, 1, min(first - 1, reader.end.sequence)))
+    """The wanted events from `first` to `last` as scripts read them.
+
+    Null, when following: there is nothing more yet. What the bytes of an event rule out is not decoded.
+    """
+    lister, sieve = EventLister(), wanted.sieve()
+    for record in sifted(reader, tells_of_calls, 1, min(first - 1, reader.end.sequence)):
+        lister.unit_of(record.event)
     following = first
     while True:
         end = reader.end.sequence if last is None else min(last, reader.end.sequence)
         if following <= end:
-            for record in recorded(reader, following, end):
-                yield lister.apply(record)
+            for record in sifted(reader, sieve, following, end):
+                unit = lister.unit_of(record.event)
+                if wanted.has(record.event, unit):
+                    yield as_listed(record, unit)
             following = end + 1
         if not follow or (last is not None and following > last):
             return
         yield None
         reader.refresh()
-
-
-def introduce(lister: EventLister, before: Iterator[Recorded]) -> None:
-    """Let the lister see which calls are whose, among events that are not shown."""
-    for record in before:
-        if isinstance(record.event, BudgetReserved | BudgetSpent | BudgetReleased):
-            lister.apply(record)
 
 
 def event_line(event: dict[str, Any]) -> str:

@@ -30,8 +30,8 @@ from .git_objects import (
 )
 from .imported import imported_counts, imported_prompt
 from .jsontext import json_line, loads_lenient
-from .listing import EventLister
-from .load import fold_log, kind_of, recorded, sequence_at, worked_on
+from .listing import EventLister, WantedEvents, as_listed, tells_of_calls
+from .load import fold_log, kind_of, recorded, sequence_at, sifted, worked_on
 from .materialize import (
     FileCheck,
     RowSpool,
@@ -151,9 +151,11 @@ __all__ = [
     "Unit",
     "UnitTable",
     "Views",
+    "WantedEvents",
     "adapter_digest",
     "add_usage",
     "agent_messages",
+    "as_listed",
     "attempt_messages",
     "audit_report",
     "batch_request",
@@ -223,6 +225,7 @@ __all__ = [
     "row_messages",
     "sequence_at",
     "settled_by_outcome",
+    "sifted",
     "spool_rows",
     "state_name",
     "statistics",
@@ -230,6 +233,7 @@ __all__ = [
     "summary_of",
     "summary_of_views",
     "tell",
+    "tells_of_calls",
     "template_fields",
     "tool_succeeded",
     "transcript",

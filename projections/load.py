@@ -82,6 +82,15 @@ def recorded(log: Log, from_sequence: int = 1, to_sequence: int | None = None) -
         yield Recorded(record.sequence, record.time_ns, record.epoch, decode_event(record.payload))
 
 
+def sifted(
+    log: Log, sieve: Callable[[bytes], bool], from_sequence: int = 1, to_sequence: int | None = None
+) -> Iterator[Recorded]:
+    """As `recorded`, only the events whose bytes pass through the sieve; the others are not decoded."""
+    for record in log.read(from_sequence, to_sequence):
+        if sieve(record.payload):
+            yield Recorded(record.sequence, record.time_ns, record.epoch, decode_event(record.payload))
+
+
 def fold_log(log: Log, to_sequence: int | None = None) -> RunState:
     """The state that the durable events up to a sequence add up to. Errors as `recorded`."""
     state = RunState()

@@ -21,7 +21,7 @@ from .batch import (
     TrajectoryJudged,
     TrajectoryRestored,
 )
-from .codec import EVENT_TYPES, decode_event, encode_event, event_type
+from .codec import EVENT_TYPES, decode_event, encode_event, event_kind, event_type
 from .run import InputDigest, RunFinished, RunStarted, SessionClosed, SessionOpened, SettingsChanged
 from .spend import (
     BudgetChanged,
@@ -116,5 +116,6 @@ __all__ = [
     "Usage",
     "decode_event",
     "encode_event",
+    "event_kind",
     "event_type",
 ]

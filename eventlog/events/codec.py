@@ -53,6 +53,11 @@ _encoder = msgspec.msgpack.Encoder()
 _envelope = msgspec.msgpack.Decoder(tuple[str, int, msgspec.Raw])
 _by_name = {kind.__name__: kind for kind in EVENT_TYPES}
 _decoders = {kind.__name__: msgspec.msgpack.Decoder(kind) for kind in EVENT_TYPES}
+# How the bytes of each type begin in its newest version: all but the data, which is one byte here.
+_by_head = {_encoder.encode((kind.__name__, kind.VERSION, None))[:-1]: kind for kind in EVENT_TYPES}
+# A head is an array's first byte, the name's length in one byte with these bits, the name, and the version.
+_NAME_BITS = 0xA0
+_AROUND_NAME = 3
 
 
 def encode_event(event: Event) -> bytes:
@@ -72,6 +77,16 @@ def event_type(payload: bytes) -> str:
         MalformedEvent: the bytes are no event.
     """
     return _open(payload)[0]
+
+
+def event_kind(payload: bytes) -> type[Event] | None:
+    """The type of an event's bytes, told by how they begin; null where only `decode_event` can say.
+
+    So it is for old versions, for what a newer program wrote, and for bytes that are no event.
+    """
+    if len(payload) < _AROUND_NAME:
+        return None
+    return _by_head.get(payload[: payload[1] - _NAME_BITS + _AROUND_NAME])
 
 
 def decode_event(payload: bytes) -> Event:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventlog.errors import EventError, MalformedEvent, UnknownEvent
-from eventlog.events import EVENT_TYPES, Event, decode_event, encode_event, event_type
+from eventlog.events import EVENT_TYPES, Event, decode_event, encode_event, event_kind, event_type
 from tests.eventlog.golden_events import EXAMPLES
 
 SCALE = int(os.environ.get("EVRUN_STEPS", "1"))
@@ -38,6 +38,7 @@ def test_golden_bytes_mean_what_they_meant(name):
 def test_the_newest_shape_has_exactly_the_golden_bytes(name):
     """Encoding is deterministic, on every machine: the same event gives the same bytes."""
     assert encode_event(EXAMPLES[name]).hex() == GOLDEN[name].hex()
+    assert event_kind(GOLDEN[name]) is type(EXAMPLES[name])
 
 
 def test_every_event_type_and_version_has_golden_bytes():
@@ -59,6 +60,7 @@ def test_a_version_from_the_future_is_unknown_not_read_in_part(kind):
     for version in (0, -1, newest + 1, 2**40):
         with pytest.raises(UnknownEvent, match=rf"{name} version {version} is not known .*1 to {newest}"):
             decode_event(msgspec.msgpack.encode((name, version, [*data, "new field"])))
+        assert event_kind(msgspec.msgpack.encode((name, version, data))) is None
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,7 @@ def test_junk_is_malformed(junk):
         decode_event(junk)
     with pytest.raises(MalformedEvent):
         event_type(junk)
+    assert event_kind(junk) is None
 
 
 @pytest.mark.parametrize("name", GOLDEN)
