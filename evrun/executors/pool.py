@@ -11,9 +11,10 @@ from ..batch.control import Control
 from ..effects.clock import monotonic
 from ..effects.limiter import Limiter
 from ..errors import RunFailed
-from .base import Cluster, Place
+from .base import Cluster, Lost, Place
 from .desk import Desk
 from .line import LineBroken
+from .losses import Losses
 from .post import Post
 from .waiting import Waiting
 
@@ -48,6 +49,8 @@ class Pool:
         self._limiter = limiter
         self._note = note
         self._desks: list[Desk] = []
+        self._alone: set[Desk] = set()
+        self._losses = Losses()
         self._at: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._problem = "no node of the cluster has a CPU to give"
@@ -61,15 +64,40 @@ class Pool:
     async def run(self, post: Post, work: bytes) -> bytes:
         """Have a session worked on by the worker that has the least to do.
 
+        One that is suspected of ending its workers has its worker for itself.
+
         Raises:
             Lost: its worker is gone; what was open is in doubt, durably.
+            GivenUp: the same, and it is not to be handed over again.
             EvrunError, AppendError: the run cannot go on.
         """
-        desk = await self._desk()
+        unit = post.attempt.unit
         try:
+            if self._losses.suspect(unit):
+                return await self._work_alone(post, work)
+            desk = await self._desk()
             return await desk.work_on(post, work)
+        except Lost as lost:
+            # With a cluster that is gone the unit has nothing to do.
+            if self._dead is None:
+                self._losses.count(unit, lost)
+            raise
         finally:
             self._wake()
+
+    async def _work_alone(self, post: Post, work: bytes) -> bytes:
+        while True:
+            desk = await self._desk(full=True)
+            self._alone.add(desk)
+            try:
+                # What it works on already it brings to its end.
+                while desk.load and desk.broken is None and self._dead is None:
+                    await self._changed.wait()
+                if desk.broken is None and self._dead is None:
+                    return await desk.work_on(post, work)
+            finally:
+                self._alone.remove(desk)
+                self._wake()
 
     async def keep(self) -> None:
         """Have as many workers as there should be, for as long as this is not cancelled."""
@@ -83,22 +111,27 @@ class Pool:
         for desk in self._desks:
             desk.end()
 
-    async def _desk(self) -> Desk:
+    async def _desk(self, *, full: bool = False) -> Desk:
+        """The worker that has the least to do; where `full`, also one that has enough to do."""
         while True:
             if self._dead is not None:
                 raise RunFailed(self._dead, "the run goes on where it stands when there are nodes again")
             # One that is broken is here until the last of its sessions is told: it must not get them back.
-            desk = min(self._whole(), key=lambda one: one.load, default=None)
-            if desk is not None and desk.load < self._most():
+            desk = min(self._shared(), key=lambda one: one.load, default=None)
+            if desk is not None and (full or desk.load < self._most()):
                 return desk
             await self._changed.wait()
 
     def _most(self) -> int:
         """How many sessions a worker has at most, so that those that are being opened get their share."""
-        return -(-self._concurrency // (len(self._whole()) + self._starting))
+        return -(-self._concurrency // (len(self._shared()) + self._starting))
 
     def _whole(self) -> list[Desk]:
         return [desk for desk in self._desks if desk.broken is None]
+
+    def _shared(self) -> list[Desk]:
+        """Those that work for anybody."""
+        return [desk for desk in self._whole() if desk not in self._alone]
 
     async def _look(self, group: anyio.abc.TaskGroup) -> None:
         places = await self._cluster.places()

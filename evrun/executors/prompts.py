@@ -1,7 +1,6 @@
 """Prompts on workers: what the driver hands over of a session, and where its executor is opened."""
 
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,14 +13,12 @@ from projections import Attempt
 from ..batch.headers import secret_variables
 from ..batch.sending import Services
 from ..batch.settings import Settings
-from .base import Cluster, Lost, Session
+from .base import Cluster, Session
 from .hosting import PROMPTS
+from .losses import GivenUp
 from .pool import Pool
 from .post import Post
 from .workers import Role, open_workers
-
-MOST_LOSSES = 3
-"""A prompt that so many workers were lost with is not handed to another one: it may be what ends them."""
 
 
 class PromptWork(msgspec.Struct, frozen=True):
@@ -44,7 +41,6 @@ class NodeExecutor:
         self._services = services
         self._settings = settings
         self._pool = pool
-        self._losses: Counter[str] = Counter()
 
     def directory_there(self, unit: str, attempt: int) -> bool:  # noqa: ARG002 (never, whatever it is)
         """Never: it was on a worker that is gone."""
@@ -62,13 +58,8 @@ class NodeExecutor:
         work = PromptWork(json.dumps(brief.row).encode(), attempt.toolsets)
         try:
             await self._pool.run(post, msgspec.msgpack.encode(work))
-        except Lost as lost:
-            self._losses[unit] += 1
-            if self._losses[unit] < MOST_LOSSES:
-                raise
-            return post.fail(
-                "worker_lost", f"{MOST_LOSSES} workers were lost while they worked on it: {lost}"
-            )
+        except GivenUp as error:
+            return post.fail("worker_lost", str(error))
         return None
 
 

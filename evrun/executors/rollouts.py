@@ -1,7 +1,6 @@
 """Rollouts on workers: what the driver hands over of an attempt, and what it is given back."""
 
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -18,14 +17,14 @@ from ..training.config import TrainingConfig
 from ..training.inputs import agent_digests
 from ..training.outcomes import failed
 from ..training.working import Job, Worked
-from .base import Cluster, Lost
+from .base import Cluster
 from .hosting import ROLLOUTS
+from .losses import MOST_LOST, GivenUp
 from .pool import Pool
 from .post import Post
 from .workers import Role, open_workers
 
-MOST_LOST = 3
-"""So many workers one unit may have been lost with; then it counts as failed, and others go on."""
+__all__ = ["MOST_LOST", "Given", "NodeHands", "RolloutExtra", "RolloutWork", "open_node_hands"]
 
 
 class RolloutExtra(msgspec.Struct, frozen=True):
@@ -68,7 +67,6 @@ class NodeHands:
         self._services = services
         self._settings = settings
         self._pool = pool
-        self._lost: Counter[str] = Counter()
         self.pays_itself = agent.pays_itself
 
     async def work(self, job: Job, number: int, *, carried: bool) -> Worked:
@@ -88,12 +86,8 @@ class NodeHands:
         )
         try:
             worked = await self._pool.run(post, msgspec.msgpack.encode(work))
-        except Lost as loss:
-            self._lost[job.unit] += 1
-            if self._lost[job.unit] < MOST_LOST:
-                raise
-            why = f"{MOST_LOST} workers were lost while they worked on it; the last: {loss}"
-            return Worked(failed("worker_lost", why))
+        except GivenUp as error:
+            return Worked(failed("worker_lost", str(error)))
         return msgspec.msgpack.decode(worked, type=Worked) if worked else Worked(None)
 
     async def clear(self, unit: str, number: int) -> None:

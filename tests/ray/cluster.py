@@ -53,13 +53,14 @@ class Node(NamedTuple):
 
 
 class RunningCluster:
-    """A running cluster. `address` is what drivers connect to, with `environment`."""
+    """A running cluster. `address`, with `environment`, is for drivers; `is_whole` until its end."""
 
     def __init__(self, process: "subprocess.Popen[str]", said: dict[str, Any]) -> None:
         self._process = process
         self.address: str = said["address"]
         self.nodes = [Node(**node) for node in said["nodes"]]
         self.environment = {**_QUIET, "RAY_ADDRESS": ""}
+        self.is_whole = True
 
     @property
     def alive(self) -> list[Node]:
@@ -82,6 +83,7 @@ class RunningCluster:
             process.suspend()
         for process in everything:
             process.kill()
+        self.is_whole = False
 
     def restore(self) -> None:
         """Add nodes until there are as many as at first."""
@@ -135,7 +137,13 @@ def main() -> None:
     with redirect_stdout(sys.stderr):
         cluster = Cluster(
             initialize_head=True,
-            head_node_args={"num_cpus": 0, "include_dashboard": False, "_system_config": _HEALTH, **common},
+            head_node_args={
+                "num_cpus": 0,
+                "include_dashboard": False,
+                "no_monitor": True,
+                "_system_config": _HEALTH,
+                **common,
+            },
         )
 
         def node() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One cluster for all tests here: it takes seconds to start."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -8,13 +9,22 @@ from tests.ray.cluster import RunningCluster, running_cluster
 
 
 @pytest.fixture(scope="session")
-def _cluster() -> Iterator[RunningCluster]:
-    with running_cluster() as cluster:
-        yield cluster
+def _whole_cluster() -> Iterator[Callable[[], RunningCluster]]:
+    """The cluster; another one where a test has ended it."""
+    with ExitStack() as stack:
+        made: list[RunningCluster] = []
+
+        def whole() -> RunningCluster:
+            if not made or not made[-1].is_whole:
+                made.append(stack.enter_context(running_cluster()))
+            return made[-1]
+
+        yield whole
 
 
 @pytest.fixture
-def cluster(_cluster: RunningCluster) -> RunningCluster:
+def cluster(_whole_cluster: Callable[[], RunningCluster]) -> RunningCluster:
     """A cluster of two nodes that work, whatever the tests before did to theirs."""
-    _cluster.restore()
-    return _cluster
+    found = _whole_cluster()
+    found.restore()
+    return found
