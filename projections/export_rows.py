@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from .export_quick import quick_values
 from .export_schema import COLUMNS, OF_METADATA, fit
 from .jsontext import json_line, json_text
 from .units import DISCARDED, FAILED, KEPT
@@ -50,6 +51,11 @@ class ExportRows:
 
     def values(self, row: RowLine) -> list[Any]:
         """The row's values, in the order of `COLUMNS`."""
+        values = quick_values(row.line, row.outcome)
+        return self._fitted(row) if values is None else values
+
+    def _fitted(self, row: RowLine) -> list[Any]:
+        """As `values`, each looked at by itself."""
         fields = _fields.decode(row.line)
         metadata = _value.decode(fields["metadata"])
         given = metadata if isinstance(metadata, dict) else {}

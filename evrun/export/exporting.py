@@ -85,7 +85,7 @@ def export_run(asked: Export) -> Exported:
     _check(asked, target)
     with (
         LogReader.open(asked.run / "log") as reader,
-        spool_rows(reader, asked.outcomes, target.place, asked.to_sequence) as spool,
+        spool_rows(reader, asked.outcomes, target.place, asked.to_sequence, asked.run) as spool,
     ):
         return _Writing(asked, target, spool, AskedMessages(reader, spool.state)).write()
 

@@ -9,7 +9,7 @@ import msgspec
 from .packed import Packed
 
 _DIGEST_BYTES = 16
-_DATA, _OTHERS = "rows.files", "rows.others"
+_DATA, _OTHERS, _STALE = "rows.files", "rows.others", "rows.stale"
 
 
 class Content(msgspec.Struct, gc=False):
@@ -84,3 +84,13 @@ class Contents(MutableMapping[str, Content]):
         others = msgspec.msgpack.decode(parts[_OTHERS], type=dict[str, tuple[Any, ...]])
         made._packed.restore(parts[_DATA], others)
         return made
+
+
+def stale_part(names: Iterable[str]) -> dict[str, bytes]:
+    """The names of the files whose content is not known, as a named piece of bytes."""
+    return {_STALE: msgspec.msgpack.encode(sorted(names))}
+
+
+def stale_of(parts: Mapping[str, bytes | memoryview]) -> set[str]:
+    """The names that the piece was made of."""
+    return set(msgspec.msgpack.decode(parts[_STALE], type=list[str]))

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from eventlog.events import Recorded
 
 from ..load import Log, kind_of, recorded
 from ..row_stream import RowStream
 from ..snapshot import CannotFreeze, freeze, thaw
 from ..state import TRAINING, RunState
-from .contents import Contents
+from .contents import Contents, stale_of, stale_part
 from .documents import begin_documents, write_documents, write_trajectories
 from .duties import Duty, Work
 from .passes import pour, remake, remaking, sweep, unwanted
@@ -22,7 +20,6 @@ from .training_live import TrainingViews, open_training_views
 
 MOST_REMADE = 200_000
 """In a log of so many events files are made anew while the run goes on; in a longer one when it ends."""
-_STALE = "rows.stale"
 
 
 class Views:
@@ -239,7 +236,7 @@ class Views:
             parts = freeze(self.state)
         except CannotFreeze:
             return None
-        parts[_STALE] = msgspec.msgpack.encode(sorted(self._rows.stale))
+        parts |= stale_part(self._rows.stale)
         settled = self._rows.settled()
 
         def save() -> None:
@@ -275,7 +272,7 @@ def open_views(directory: Path, reader: Log, snapshots: Snapshots | None = None)
     if found is not None:
         stream = RowStream(reader, found.state)
         rows = RepairedFiles(directory, Contents.of_parts(found.parts))
-        rows.stale = set(msgspec.msgpack.decode(found.parts[_STALE], type=list[str]))
+        rows.stale = stale_of(found.parts)
     pour(reader, stream, rows, None)
     rows.finish()
     rows.stale |= stream.stale

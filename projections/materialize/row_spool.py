@@ -13,9 +13,11 @@ from ..load import Log
 from ..row_stream import Row, RowStream
 from ..state import RunState
 from ..view_names import row_file_order
+from .contents import Contents, stale_of
 from .documents import chain_for
 from .passes import pour
-from .row_files import RowBuffer
+from .row_files import Altered, RowBuffer, verified_lines
+from .snapshots import Snapshots
 
 
 class RowSpool(RowBuffer):
@@ -29,14 +31,14 @@ class RowSpool(RowBuffer):
     def __init__(self, outcomes: Collection[str], place: Path) -> None:
         super().__init__()
         self.state, self.sequence, self.chain = RunState(), 0, b""
-        self._outcomes = outcomes
+        self.outcomes = outcomes
         self._file = tempfile.TemporaryFile(dir=place, buffering=0)  # noqa: SIM115 (closed by `close`)
         self._size = 0
         self._places: dict[str, array[int]] = {}
 
     def put(self, row: Row) -> None:
         """Take one row, if it is wanted."""
-        if outcome_of(row.file) in self._outcomes:
+        if outcome_of(row.file) in self.outcomes:
             super().put(row)
 
     def take(self, name: str, lines: list[bytes]) -> None:
@@ -58,7 +60,7 @@ class RowSpool(RowBuffer):
 
     def counts(self) -> dict[str, int]:
         """How many rows of each outcome there are; of those that are wanted, also none."""
-        found = dict.fromkeys(self._outcomes, 0)
+        found = dict.fromkeys(self.outcomes, 0)
         for name, places in self._places.items():
             found[_outcome(name)] += len(places) // 2
         return found
@@ -91,18 +93,28 @@ class RowSpool(RowBuffer):
         self.close()
 
 
-def spool_rows(log: Log, outcomes: Collection[str], place: Path, to_sequence: int | None = None) -> RowSpool:
+def spool_rows(
+    log: Log,
+    outcomes: Collection[str],
+    place: Path,
+    to_sequence: int | None = None,
+    run: Path | None = None,
+) -> RowSpool:
     """The rows of these outcomes ("kept", "discarded", "failed") as they are at a sequence, or now.
 
     They are to the byte the lines that the row files have then. `place` is a directory with room for them.
+    With a `run`, the directory that the log is in, the rows that there were at its newest snapshot that fits
+    are taken from its row files, if these hold what the snapshot says; no event before it is read then.
 
     Raises:
         OSError: no room.
         EventLogError: the log cannot be read, or a newer evrun wrote it.
     """
     end = log.end.sequence if to_sequence is None else to_sequence
-    spool, stream = RowSpool(outcomes, place), RowStream(log)
+    spool = RowSpool(outcomes, place)
     try:
+        state = None if run is None else _taken_over(log, run, spool, end)
+        stream = RowStream(log, state)
         pour(log, stream, spool, end)
         if any(outcome_of(file) in outcomes for file in stream.stale):
             # Some rows were revised later: only the whole log tells which.
@@ -114,6 +126,27 @@ def spool_rows(log: Log, outcomes: Collection[str], place: Path, to_sequence: in
     spool.state = stream.state
     spool.sequence, spool.chain = end, chain_for(log, end)[1]
     return spool
+
+
+def _taken_over(log: Log, run: Path, spool: RowSpool, end: int) -> RunState | None:
+    """Put what the row files of a run had at its newest snapshot; the state there. Null: nothing was put.
+
+    No row is believed for being there: all lines of a file together are what the fold made, or none is taken.
+    """
+    found = Snapshots(run / "log").newest(log, end)
+    if found is None or any(outcome_of(name) in spool.outcomes for name in stale_of(found.parts)):
+        return None
+    content = Contents.of_parts(found.parts)
+    try:
+        for name in content:
+            if outcome_of(name) in spool.outcomes:
+                for line in verified_lines(run / name, content[name], growing=True):
+                    spool.put(Row(name, line))
+    except (Altered, OSError):
+        spool.flush()
+        spool.forget()
+        return None
+    return found.state
 
 
 def _outcome(name: str) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from projections import EXPORT_COLUMNS, ExportRows, RowLine, csv_line, openai_line
-from projections.export_schema import fit
+from projections.export_quick import quick_values
+from projections.export_schema import OF_METADATA, USAGE_FIELDS, fit
 
 
 def line(**fields: Any) -> RowLine:
@@ -53,6 +54,53 @@ def test_values_that_had_to_change_are_counted_by_column() -> None:
     assert {name: count for name, count in rows.misfits.items() if count} == {
         "api_calls": 1, "conversations": 1, "batch_num": 1,
     }  # fmt: skip
+
+
+OWN = {
+    "prompt_id": "80c9#1", "prompt_index": 3, "sample": 1, "attempt": 2, "completed": True, "partial": False,
+    "reason": "no_reasoning", "error": {"class": "x", "message": "y", "status": 500, "retryable": True},
+    "finish_reason": "stop", "score": 1, "conversations": [{"from": "gpt", "value": "four"}],
+    "duration_s": 0.25, "usage": dict.fromkeys(USAGE_FIELDS, 1) | {"reasoning_tokens": None},
+    "toolsets_used": ["eyes"], "tool_stats": {"a": {"b": 1.50}}, "escaped": False, "feedback": None,
+    "metadata": {"batch_num": 1, "model": "m", "timestamp": None, "own": [1]}, "beside": "of no column",
+    "model": "not this one",
+}  # fmt: skip
+ODD = [
+    None, True, 0, 1.0, -(2**63), 2**63, 1.5, "x", "", [], ["x"], ["x", 1], {}, {"from": "x", "value": "y"},
+    [{"from": "x", "value": "y"}], [{"value": "y", "from": "x"}], [{"from": "x", "value": 1}],
+    [{"from": "x"}], [{"from": "x", "value": "y", "weight": 1}], {"batch_num": "one"}, {"model": 5},
+    dict.fromkeys(USAGE_FIELDS, 2.0), dict.fromkeys(USAGE_FIELDS), {"input_tokens": 1},
+    {"class": None, "message": None, "status": None, "retryable": None, "more": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [None, *(column.name for column in EXPORT_COLUMNS)])
+def test_a_line_read_at_once_gives_the_values_that_were_looked_at_one_by_one(name: str | None) -> None:
+    """Or none, where one of them has to change: whatever stands in any column, alone or twice."""
+    for value in ODD:
+        fields = OWN if name is None else OWN | {name: value}
+        text = json.dumps(fields).encode()
+        for data in (text, text.replace(b'"escaped"', b'"prompt_index": 7, "escaped"')):
+            metadata = fields["metadata"] if isinstance(fields["metadata"], dict) else {}
+            there = json.loads(data) | {"outcome": "kept"}
+            there |= {known: metadata.get(known) for known in OF_METADATA}
+            expected = [
+                (None if there.get(column.name) is None else json.dumps(there[column.name]))
+                if column.kind == "json"
+                else fit(column.kind, there.get(column.name))
+                for column in EXPORT_COLUMNS
+            ]
+            kept_as_it_is = all(
+                column.kind == "json" or made == there.get(column.name)
+                for column, made in zip(EXPORT_COLUMNS, expected, strict=True)
+            )
+            made = quick_values(data, "kept")
+            assert made is None or [repr(one) for one in made] == [repr(one) for one in expected]
+            assert (made is not None) <= kept_as_it_is
+            rows = ExportRows()
+            assert rows.values(RowLine("kept", data)) == expected
+            assert (rows.misfits.total() == 0) == kept_as_it_is
+    assert quick_values(json.dumps(OWN).encode(), "kept") is not None
 
 
 def test_csv_tells_null_from_the_empty_text_and_hides_every_line_end() -> None:
