@@ -42,7 +42,7 @@ class _Loop:
 
     def install(self, _cache: Path) -> str:
         """It is here."""
-        return f"{self.name} (httpx {version('httpx')}, httpx-aiohttp {version('httpx-aiohttp')})"
+        return f"{self.name} (aiohttp {version('aiohttp')}, httpx {version('httpx')})"
 
     def environment(self, _job: Job) -> dict[str, str]:
         """This checkout."""

@@ -32,7 +32,7 @@ OTHERS = {
 ALONE = {
     "evrun/agents/endpoint.py": ("aiohttp",),
     "evrun/training/learner_endpoint.py": ("aiohttp",),
-    "evrun/effects/llm*.py": ("httpx", "httpx_aiohttp", "aiohttp"),
+    "evrun/effects/llm*.py": ("httpx", "aiohttp", "yarl"),
     "evrun/effects/web.py": ("httpx",),
     "evrun/executors/ray_cluster.py": ("ray",),
     "evrun/effects/git.py": ("dulwich",),

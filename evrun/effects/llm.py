@@ -1,20 +1,20 @@
-"""The model endpoint: one request, one outcome; never a retry. The only home of httpx.
+"""The model endpoint: one request, one outcome; never a retry. The home of aiohttp.
 
-The transport is httpx-aiohttp's, without httpx's client over it: the client costs half of a request's time,
-and follows redirects, keeps cookies and reads the environment unless told not to (docs/decisions/0020).
+Of aiohttp's session only the connections are used: no redirects, no cookies, nothing from the environment
+(docs/decisions/0125).
 """
 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterable
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx
 import msgspec
-from httpx_aiohttp import AiohttpTransport
+from yarl import URL
 
 from ..errors import RunFailed, UsageFault
 from .clock import monotonic
@@ -36,6 +36,7 @@ closing, which would leave a call in doubt for nothing."""
 LARGE_REQUEST = 1 << 20
 CHUNK = 256 << 10
 LONGEST_MESSAGE = 500
+_PROXY_AUTHORIZATION = "proxy-authorization"
 
 _KEPT_HEADERS = frozenset(
     b"retry-after retry-after-ms x-should-retry content-type content-encoding location x-request-id "
@@ -48,38 +49,36 @@ class LlmClient:
     """Sends requests to one endpoint.
 
     `connections` bounds what is in flight; `timeout_s` is the deadline of `models`. With `stream` the bodies
-    ask for their answers piece by piece: what comes is put together again. `transport` stands in for the real
-    one in tests.
+    ask for their answers piece by piece: what comes is put together again.
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        connections: int,
-        timeout_s: float,
-        stream: bool = False,
-        transport: httpx.AsyncBaseTransport | None = None,
+        self, endpoint: Endpoint, *, connections: int, timeout_s: float, stream: bool = False
     ) -> None:
         self._endpoint = endpoint
         self._connections = connections
         self._timeout_s = timeout_s
         self._stream = stream
-        self._url = httpx.URL(endpoint.url(endpoint.path))
-        self._headers = _request_headers(endpoint, self._url, stream=stream)
-        self._given = transport
-        self._transport: httpx.AsyncBaseTransport | None = None
+        self._url = URL(endpoint.url(endpoint.path))
+        self._headers = _request_headers(endpoint, stream=stream)
+        self._proxy = {} if endpoint.is_loopback else _proxy_of(endpoint.url(""))
+        if self._url.scheme == "http":
+            # Without a tunnel the proxy reads the request itself.
+            self._headers.update(self._proxy.pop("proxy_headers", {}))
+        self._limits = _limits(timeout_s)
+        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._transport = self._given or _transport(self._endpoint, self._connections)
+        secure = "https" in {self._url.scheme, self._proxy["proxy"].scheme if self._proxy else None}
+        self._session = _session(self._connections, secure=secure)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._transport is not None:
-            await self._transport.aclose()
-            self._transport = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
     async def complete(
         self, body: bytes, *, idempotency_key: str, timeout_s: float, path: str | None = None
@@ -89,10 +88,9 @@ class LlmClient:
         Every outcome is a value; only a cancellation is raised. The whole exchange, from waiting for a
         connection to the last byte, takes at most `timeout_s`, also where the answer is streamed.
         """
-        url = self._url if path is None else httpx.URL(self._endpoint.url(path))
-        request = _post(url, self._headers, body, _timeouts(timeout_s))
-        request.headers["idempotency-key"] = idempotency_key
-        return await self._exchange(request, timeout_s, stream=self._stream and path is None)
+        url = self._url if path is None else URL(self._endpoint.url(path))
+        asked = _Asked("POST", url, {"idempotency-key": idempotency_key}, body)
+        return await self._exchange(asked, timeout_s, stream=self._stream and path is None)
 
     async def models(self) -> list[str]:
         """The names of the models that the endpoint lists.
@@ -100,12 +98,11 @@ class LlmClient:
         Raises:
             RunFailed: the endpoint could not be asked, or its answer is no list of models.
         """
-        url = httpx.URL(self._endpoint.url("models"))
-        request = httpx.Request("GET", url, headers=self._headers, extensions=_timeouts(self._timeout_s))
-        sent = await self._exchange(request, self._timeout_s)
+        url = URL(self._endpoint.url("models"))
+        sent = await self._exchange(_Asked("GET", url, {}, b""), self._timeout_s)
         if not isinstance(sent, Answered):
             raise RunFailed(f"{url}: {sent.message}", "is the endpoint running, and the address right?")
-        if sent.status != httpx.codes.OK:
+        if sent.status != HTTPStatus.OK:
             said = self._clean(sent.body[:200].decode("utf-8", "replace"))
             hint = "look at the key and the address, or name the model with --model"
             raise RunFailed(f"{url} answered {sent.status}: {said}", hint)
@@ -115,18 +112,16 @@ class LlmClient:
         return names
 
     async def _exchange(
-        self, request: httpx.Request, timeout_s: float, *, stream: bool = False
+        self, asked: "_Asked", timeout_s: float, *, stream: bool = False
     ) -> Answered | NotSent | Lost:
-        transport = self._transport
-        assert transport is not None, "LlmClient is used inside `async with`"
         started = monotonic()
         pieces: list[bytes] = []
-        response: httpx.Response | None = None
+        response: aiohttp.ClientResponse | None = None
         failure: Exception | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                response = await transport.handle_async_request(request)
-                headers = _kept(response.headers.raw)
+                response = await self._send(asked, timeout_s)
+                headers = _kept(response.raw_headers)
                 whole = await _read(response, pieces, encoded="content-encoding" in headers)
         except Exception as error:  # noqa: BLE001  # an unknown error may have cost money: it is an outcome too
             failure = error
@@ -140,19 +135,40 @@ class LlmClient:
         assert response is not None
         if stream:
             return self._assembled(response, pieces, started, None)
-        return Answered(response.status_code, b"".join(pieces), headers, _ms_since(started))
+        return Answered(response.status, b"".join(pieces), headers, _ms_since(started))
+
+    async def _send(self, asked: "_Asked", timeout_s: float) -> aiohttp.ClientResponse:
+        """Send a request; returns when the answer's head is here."""
+        assert self._session is not None, "LlmClient is used inside `async with`"
+        if self._limits[0] != timeout_s:
+            self._limits = _limits(timeout_s)
+        headers = _Headers(self._headers)
+        headers.update(asked.headers)
+        data: bytes | AsyncIterator[bytes] | None = asked.body or None
+        if len(asked.body) > LARGE_REQUEST:
+            # aiohttp warns when it is handed this much in one piece.
+            headers["content-length"], data = str(len(asked.body)), _in_pieces(asked.body)
+        return await self._session.request(
+            asked.method,
+            asked.url,
+            headers=headers,
+            data=data,
+            timeout=self._limits[1],
+            allow_redirects=False,
+            **self._proxy,
+        )
 
     def _failed(self, error: Exception, started: float) -> NotSent | Lost:
         failure = failure_of(error, _ms_since(started))
         return msgspec.structs.replace(failure, message=self._clean(failure.message))
 
     def _assembled(
-        self, response: httpx.Response, pieces: list[bytes], started: float, lost: Lost | None
+        self, response: aiohttp.ClientResponse, pieces: list[bytes], started: float, lost: Lost | None
     ) -> Answered | Lost:
         """A stream as one answer, from all of its pieces or from those that came before it was lost."""
-        headers, body = _kept(response.headers.raw), b"".join(pieces)
+        headers, body = _kept(response.raw_headers), b"".join(pieces)
         try:
-            made = from_stream(Answered(response.status_code, body, headers, _ms_since(started)), lost)
+            made = from_stream(Answered(response.status, body, headers, _ms_since(started)), lost)
         except Exception as error:  # noqa: BLE001  # as above: whatever is odd about it, it was sent
             made = lost or Lost("decoding", f"the stream cannot be read: {error}", _ms_since(started))
         if isinstance(made, Answered):
@@ -166,92 +182,115 @@ class LlmClient:
         return message[:LONGEST_MESSAGE]
 
 
-def _request_headers(endpoint: Endpoint, url: httpx.URL, *, stream: bool) -> httpx.Headers:
-    """The headers of every request, encoded once."""
+class _Headers(dict[str, str]):
+    """Headers that are not shown: the key is among them."""
+
+    def __repr__(self) -> str:
+        return f"<headers {sorted(self)}>"
+
+    def __rich_repr__(self) -> list[tuple[str, list[str]]]:
+        return [("names", sorted(self))]
+
+
+class _Asked(msgspec.Struct, frozen=True, gc=False):
+    """A request: `headers` are those that no other request has."""
+
+    method: str
+    url: URL
+    headers: dict[str, str]
+    body: bytes
+
+
+def _request_headers(endpoint: Endpoint, *, stream: bool) -> _Headers:
+    """The headers of every request. Not those of the session, which a proxy would get to see."""
     ours = {
-        "host": url.netloc.decode("ascii"),
         "accept": "text/event-stream, application/json" if stream else "application/json",
         "accept-encoding": "gzip, deflate",
         "content-type": "application/json",
         "user-agent": "evrun",
     }
     given = {name.lower(): value for name, value in endpoint.checked_headers().items()}
-    return httpx.Headers({**ours, **given}, encoding="ascii")
+    return _Headers({**ours, **given})
 
 
-def _transport(endpoint: Endpoint, connections: int) -> AiohttpTransport:
-    url = endpoint.url("")
-    proxy = None if endpoint.is_loopback else _proxy_of(url)
-    secure = url.startswith("https:") or (proxy or "").startswith("https:")
+def _session(connections: int, *, secure: bool) -> aiohttp.ClientSession:
     # A context without certificates costs nothing to make, and trusts nobody.
-    context = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _trusting_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    connector = aiohttp.TCPConnector(limit=connections, keepalive_timeout=IDLE_S, ssl=context)
+    # trust_env stays off: aiohttp would look for passwords in ~/.netrc too.
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+    )
 
-    def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=connections, keepalive_timeout=IDLE_S, ssl=context)
-        # trust_env stays off: aiohttp would look for passwords in ~/.netrc too.
-        return aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
-        )
 
-    return AiohttpTransport(verify=context, client=session, proxy=httpx.Proxy(proxy) if proxy else None)
+def _trusting_context() -> ssl.SSLContext:
+    from .llm_httpx import trusting_context  # noqa: PLC0415 (see there)
+
+    return trusting_context()
 
 
-def _proxy_of(url: str) -> str | None:
-    """The proxy that the environment asks for (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, unless NO_PROXY)."""
-    parsed = httpx.URL(url)
-    if proxy_bypass(parsed.netloc.decode("ascii")):
-        return None
+def _proxy_of(url: str) -> dict[str, Any]:
+    """The proxy that the environment asks for (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, unless NO_PROXY).
+
+    As options of a request.
+    """
+    parsed = URL(url)
+    if proxy_bypass(parsed.raw_authority):
+        return {}
     proxies = getproxies()
     proxy = proxies.get(parsed.scheme) or proxies.get("all")
-    if proxy and not proxy.startswith(("http://", "https://")):
+    if not proxy:
+        return {}
+    if not proxy.startswith(("http://", "https://")):
         raise UsageFault(
-            f"the environment asks for the proxy {httpx.URL(proxy).scheme}://, expected http:// or https://",
+            f"the environment asks for the proxy {proxy.partition('://')[0]}://, "
+            "expected http:// or https://",
             f"set NO_PROXY={parsed.host} to go without one",
         )
-    return proxy
+    parts = URL(proxy)
+    found: dict[str, Any] = {"proxy": parts.with_user(None)}
+    if parts.user is not None:
+        password = aiohttp.encode_basic_auth(parts.user, parts.password or "", "utf-8")
+        found["proxy_headers"] = _Headers({_PROXY_AUTHORIZATION: password})
+    return found
 
 
-def _timeouts(timeout_s: float) -> dict[str, Any]:
+def _limits(timeout_s: float) -> tuple[float, aiohttp.ClientTimeout]:
+    """A request's deadline, and what aiohttp has to know of it: so long a connection may take."""
     connect = min(LONGEST_CONNECT_S, timeout_s * CONNECT_SHARE)
-    return {"timeout": {"connect": connect, "pool": connect, "read": None, "write": None}}
+    return timeout_s, aiohttp.ClientTimeout(connect=connect, sock_connect=connect)
 
 
-def _post(url: httpx.URL, headers: httpx.Headers, body: bytes, extensions: dict[str, Any]) -> httpx.Request:
-    if len(body) <= LARGE_REQUEST:
-        request = httpx.Request("POST", url, headers=headers, content=body, extensions=extensions)
-    else:
-        # aiohttp warns when it is handed this much in one piece.
-        request = httpx.Request("POST", url, headers=headers, stream=_InPieces(body), extensions=extensions)
-        request.headers["content-length"] = str(len(body))
-    # Else httpx tries out encodings at each look at a header.
-    request.headers.encoding = "ascii"
-    return request
-
-
-class _InPieces(httpx.AsyncByteStream):
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
     """A large body, a piece at a time."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for start in range(0, len(self._body), CHUNK):
-            yield self._body[start : start + CHUNK]
+    for start in range(0, len(body), CHUNK):
+        yield body[start : start + CHUNK]
 
 
-async def _read(response: httpx.Response, pieces: list[bytes], *, encoded: bool) -> bool:
+def _decoded(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The body without its content encoding."""
+    from .llm_httpx import decoded  # noqa: PLC0415 (see there)
+
+    return decoded(response)
+
+
+async def _read(response: aiohttp.ClientResponse, pieces: list[bytes], *, encoded: bool) -> bool:
     """Read the body into `pieces`; false when it is too large."""
-    size = 0
+    content, size = response.content, 0
     try:
-        stream = response.stream
-        assert isinstance(stream, httpx.AsyncByteStream)
-        async for piece in response.aiter_bytes() if encoded else stream:
+        source = _decoded(response) if encoded else content.iter_any()
+        async for piece in source:
             pieces.append(piece)
             size += len(piece)
             if size > LARGEST_BODY:
                 return False
     finally:
-        await response.aclose()
+        # Of a body that was read to its end nothing is left to do: its connection is free already.
+        if not content.at_eof():
+            response.close()
     return True
 
 

@@ -1,17 +1,18 @@
 """Foreign errors to outcomes: did the request leave this machine or not?
 
 One rule: an error counts as "not sent" only when its class says that there never was a connection to send on.
-All else, known or not, is "lost", which may have cost money. The transport's own httpx classes cannot be
-trusted for that: httpx-aiohttp 0.2 turns a connection that broke after sending into `httpx.ConnectTimeout`.
-So the error under it (`__cause__`) decides.
+All else, known or not, is "lost", which may have cost money.
 """
 
 from typing import NamedTuple
 
 import aiohttp
-import httpx
 
 from .llm_outcomes import Lost, LostReason, NotSent, NotSentReason
+
+
+class Undecodable(Exception):
+    """An answer's content encoding cannot be undone."""
 
 
 class FailureClass(NamedTuple):
@@ -59,25 +60,12 @@ AIOHTTP_CLASSES: dict[type[BaseException], FailureClass] = {
     aiohttp.InvalidURL: _ADDRESS,
     aiohttp.NonHttpUrlClientError: _ADDRESS,
 }
-HTTPX_CLASSES: dict[type[BaseException], FailureClass] = {
-    httpx.HTTPError: _UNEXPECTED,
-    httpx.ConnectError: _UNREACHABLE,
-    httpx.ConnectTimeout: _NO_CONNECTION_IN_TIME,
-    httpx.PoolTimeout: _NO_CONNECTION_IN_TIME,
-    httpx.ProxyError: _PROXY,
-    httpx.UnsupportedProtocol: _ADDRESS,
-    httpx.InvalidURL: _ADDRESS,
-    httpx.TimeoutException: _NO_ANSWER_IN_TIME,
-    httpx.NetworkError: _BROKEN,
-    httpx.ProtocolError: _NOT_HTTP,
-    httpx.DecodingError: _lost("decoding", "the answer's content encoding cannot be undone"),
-    httpx.TooManyRedirects: _NOT_HTTP,
-    httpx.HTTPStatusError: _UNEXPECTED,
-    httpx.StreamError: _BROKEN,
-    httpx.CookieConflict: _UNEXPECTED,
+_OTHERS: dict[type[BaseException], FailureClass] = {
+    TimeoutError: _NO_ANSWER_IN_TIME,
+    OSError: _BROKEN,
+    Undecodable: _lost("decoding", "the answer's content encoding cannot be undone"),
 }
-_OTHERS: dict[type[BaseException], FailureClass] = {TimeoutError: _NO_ANSWER_IN_TIME, OSError: _BROKEN}
-_ALL = AIOHTTP_CLASSES | HTTPX_CLASSES | _OTHERS
+_ALL = AIOHTTP_CLASSES | _OTHERS
 
 
 def class_of(kind: type[BaseException]) -> FailureClass:
@@ -87,18 +75,11 @@ def class_of(kind: type[BaseException]) -> FailureClass:
 
 def failure_of(error: Exception, elapsed_ms: int) -> NotSent | Lost:
     """The outcome that an error of the transport stands for."""
-    cause = _deciding(error)
-    found = class_of(type(cause))
-    message = f"{found.words}: {_detail(cause)}"
+    found = class_of(type(error))
+    message = f"{found.words}: {_detail(error)}"
     if found.sent:
         return Lost(found.reason, message, elapsed_ms)  # type: ignore[arg-type]  # made by _lost
     return NotSent(found.reason, message)  # type: ignore[arg-type]  # made by _not_sent
-
-
-def _deciding(error: Exception) -> BaseException:
-    """The error that knows what happened: the transport's own, under the one that it was translated to."""
-    cause = error.__cause__
-    return cause if isinstance(cause, aiohttp.ClientError) else error
 
 
 def _detail(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """What is certainly not sent, what may have cost money; nothing is sent twice."""
 
 import asyncio
+import base64
 import json
 import shutil
 import socket
@@ -141,6 +142,28 @@ def test_a_proxy_that_refuses_the_tunnel_means_not_sent(monkeypatch):
     assert isinstance(sent, NotSent)
     assert sent.reason == "proxy"
     assert KEY.encode() not in came[0]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxys_password_goes_to_the_proxy_and_into_no_message(monkeypatch, scheme):
+    """With the request where it is forwarded, with CONNECT where a tunnel is asked for."""
+
+    async def main():
+        async def handle(reader, writer, came):
+            came.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n")
+
+        async with serving(handle) as (base_url, came):
+            proxy = base_url.removesuffix("/v1").replace("://", "://user:pass%3Aword@")
+            monkeypatch.setenv(f"{scheme}_proxy", proxy)
+            monkeypatch.delenv("no_proxy", raising=False)
+            monkeypatch.delenv("NO_PROXY", raising=False)
+            return await post(f"{scheme}://endpoint.invalid/v1"), came
+
+    sent, came = asyncio.run(main())
+    basic = base64.b64encode(b"user:pass:word")
+    assert b"proxy-authorization: basic " + basic.lower() in came[0].lower()
+    assert "word" not in repr(sent)
 
 
 FAULTS = {
