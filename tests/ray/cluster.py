@@ -10,8 +10,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import cache
 from typing import Any, NamedTuple
 
 import psutil
@@ -95,8 +96,8 @@ class RunningCluster:
 
 
 @contextmanager
-def running_cluster() -> Iterator[RunningCluster]:
-    """A cluster of a head and two nodes, for the length of a `with`."""
+def starting_cluster() -> Iterator[Callable[[], RunningCluster]]:
+    """A cluster of a head and two nodes, for the length of a `with`: what waits until it is there."""
     with tempfile.TemporaryDirectory(prefix="ray-") as place:  # of a short name, as sockets need it
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.ray.cluster"],
@@ -107,7 +108,7 @@ def running_cluster() -> Iterator[RunningCluster]:
             text=True,
         )
         try:
-            yield RunningCluster(process, _said(process))
+            yield cache(lambda: RunningCluster(process, _said(process)))
         finally:
             process.communicate()
 

@@ -5,19 +5,22 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.ray.cluster import RunningCluster, running_cluster
+from tests.ray.cluster import RunningCluster, starting_cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def _whole_cluster() -> Iterator[Callable[[], RunningCluster]]:
-    """The cluster; another one where a test has ended it."""
+    """The cluster; another one where a test has ended it.
+
+    It starts while the first tests are at work, which need none (`test_own_cluster.py`).
+    """
     with ExitStack() as stack:
-        made: list[RunningCluster] = []
+        made = [stack.enter_context(starting_cluster())]
 
         def whole() -> RunningCluster:
-            if not made or not made[-1].is_whole:
-                made.append(stack.enter_context(running_cluster()))
-            return made[-1]
+            if not made[-1]().is_whole:
+                made.append(stack.enter_context(starting_cluster()))
+            return made[-1]()
 
         yield whole
 
