@@ -10,9 +10,8 @@ from typing import NamedTuple
 from ..errors import UsageFault
 from .settings import Settings
 
-_REFERENCE = re.compile(
-    r"(?:(Bearer|Basic|Token|ApiKey) )?\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.IGNORECASE
-)
+# Where case does not matter, a set of characters takes very long to compile: so there is none.
+_REFERENCE = re.compile(r"(?:((?i:Bearer|Basic|Token|ApiKey)) )?\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _SECRET_NAME = re.compile(r"auth(?!or(?!iz))|key|token|secret|cookie|passw|credential", re.IGNORECASE)
 _SCHEME = re.compile(r"(?:bearer|basic)\s+\S", re.IGNORECASE)
 _LOOKS_LIKE_A_KEY = re.compile(

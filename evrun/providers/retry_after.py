@@ -27,14 +27,14 @@ _WORDS = {
     "day": "d",
     "days": "d",
 }
+# Of text in lower case: for both cases it would take as long to compile as many requests.
 # "try again in 20s", "retry after 26 seconds", "Please wait 1.5 minutes", "retry in 6m0s"
 _HINT = re.compile(
     r"(?:try again|retry|retrying|wait|available again|resets?)\s*(?:in|after|for|at least|about)?\s*:?\s*"
     r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|seconds?|secs?|minutes?|mins?|hours?|days?|ms|us|h|m|s|d)\b[\s,]*"
     r"(?:and\s+)?)+|(?:\d+(?:\.\d+)?(?:ms|h|m|s|d))+)",
-    re.IGNORECASE,
 )
-_HINT_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+?)(?=[\d\s,]|$)")
+_HINT_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)(?=[\d\s,]|$)")
 _LARGEST_HINT_BODY = 64 * 1024
 _EPOCH_S = 1e9
 _EPOCH_MS = 1e12
@@ -104,11 +104,11 @@ def _from_field(name: str, field: Any, now_ns: int) -> float | None:
 
 
 def _from_words(text: str) -> int | None:
-    found = _HINT.search(text)
+    found = _HINT.search(text.lower())
     if found is None:
         return None
     parts = _HINT_PART.findall(found.group(1).strip())
-    units = [(float(number), _WORDS.get(unit.lower(), unit.lower())) for number, unit in parts]
+    units = [(float(number), _WORDS.get(unit, unit)) for number, unit in parts]
     if not units or any(unit not in _UNIT_MS for _, unit in units):
         return None
     return _whole(sum(number * _UNIT_MS[unit] for number, unit in units))
