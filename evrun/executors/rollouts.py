@@ -19,12 +19,12 @@ from ..training.outcomes import failed
 from ..training.working import Job, Worked
 from .base import Cluster
 from .hosting import ROLLOUTS
-from .losses import MOST_LOST, GivenUp
+from .losses import GivenUp
 from .pool import Pool
 from .post import Post
 from .workers import Role, open_workers
 
-__all__ = ["MOST_LOST", "Given", "NodeHands", "RolloutExtra", "RolloutWork", "open_node_hands"]
+__all__ = ["Given", "NodeHands", "RolloutExtra", "RolloutWork", "open_node_hands"]
 
 
 class RolloutExtra(msgspec.Struct, frozen=True):

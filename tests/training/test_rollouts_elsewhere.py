@@ -14,7 +14,8 @@ from eventlog.events import (
     ToolStarted,
 )
 from evrun.errors import leaf
-from evrun.executors.rollouts import MOST_LOST, RolloutExtra
+from evrun.executors.losses import MOST_LOST
+from evrun.executors.rollouts import RolloutExtra
 from tests.endpoint.client import running_endpoint
 from tests.executors.here import Here
 from tests.training.rolling import Stand, output_of, written
