@@ -7,7 +7,7 @@ import typer
 
 from eventlog.storage import LogReader, lock_holder
 from evrun.errors import UsageFault
-from projections import Lookup, Snapshots, find_units, loads_lenient, transcript
+from projections import Lookup, find_units, loads_lenient, transcript
 
 from . import output
 from .archives import find_readable, place_of
@@ -44,8 +44,7 @@ def show_command(
     prompts_only(directory, "show", "its rollouts are told in learning_material/step_NNNN/tasks/ID.json")
     live = lock_holder(log_of(directory)) is not None
     with LogReader.open(log_of(directory)) as reader:
-        snapshot = Snapshots(log_of(directory)).newest(reader)
-        found = find_units(reader, unit, None if snapshot is None else snapshot.state.batch)
+        found = find_units(reader, unit)
         name = the_one(found, unit, place_of(directory))
         told = transcript(reader, name, found.units[name], attempt, live=live)
     if attempt is not None and told["attempt"] is None:

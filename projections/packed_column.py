@@ -2,8 +2,6 @@
 
 import sys
 from array import array
-from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final, Literal
 
 _Code = Literal["B", "H", "I", "Q", "i", "q"]
@@ -29,16 +27,6 @@ class Column:
         """The number at an ordinal."""
         cells = self.cells
         return cells[ordinal] if ordinal < len(cells) else self.absent
-
-    def ordinals_of(self, number: int, count: int) -> Iterator[int]:
-        """Which of the first `count` ordinals have this number, in their order."""
-        cells, at = self.cells, -1
-        with suppress(ValueError):  # there is no other
-            while True:
-                at = cells.index(number, at + 1, count)
-                yield at
-        if number == self.absent:
-            yield from range(len(cells), count)
 
     def put(self, ordinal: int, number: int) -> None:
         """Set the number at an ordinal."""

@@ -1,7 +1,7 @@
 """Keys of many things in few bytes, and the place of each: a digest of 16 bytes and two small numbers."""
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain, repeat
 from struct import Struct
 from typing import Final
@@ -70,16 +70,6 @@ class PackedIndex:
         """The content of the key with an ordinal, which there must be."""
         start = ordinal * CONTENT_BYTES
         return bytes(self._contents[start : start + CONTENT_BYTES])
-
-    def beginning(self, content: bytes) -> Iterator[int]:
-        """The ordinals of the keys whose content begins so, in their order."""
-        at = self._contents.find(content)
-        while 0 <= at < len(self._contents):
-            ordinal, inside = divmod(at, CONTENT_BYTES)
-            if not inside:
-                yield ordinal
-            # What is found inside of a content, or across two, is none; with nothing to find, each is one.
-            at = self._contents.find(content, at + 1 if content else at + CONTENT_BYTES)
 
     def key(self, ordinal: int) -> tuple[bytes, int, int]:
         """The key with an ordinal, which there must be: content, occurrence, sample."""

@@ -6,12 +6,9 @@ from typing import Final, NamedTuple
 
 from eventlog.events import PlannedRow, PromptsPlanned, decode_event, event_type
 
-from .batch import BatchState
 from .load import Log
 from .packed_index import PackedIndex
-from .unit_rows import Unit
-from .unit_table import UnitTable
-from .units import PlannedUnit, unit_key, unit_name
+from .units import PlannedUnit, unit_name
 
 MOST_SHOWN = 5
 """So many candidates are kept by name where the answer is not one prompt."""
@@ -62,67 +59,47 @@ class _Wanted(NamedTuple):
         )
 
 
-def find_units(log: Log, text: str, known: BatchState | None = None) -> Lookup:
+def find_units(log: Log, text: str) -> Lookup:
     """The units that `text` stands for.
 
     It may be a unit's name, a content id or the beginning of one (``80c9``, ``80c9#2``, ``80c9#1.3``), or a
     prompt_index (``17``, or ``17.3`` for the third sample). What reads as both is a prompt_index if there is
-    such a prompt. Decodes the plan alone, and only what comes after `known`, a fold of the log's beginning.
-    Errors as `recorded`.
+    such a prompt. Decodes the plan alone. Errors as `recorded`.
     """
     wanted = _read(text.removeprefix("prompt:"))
-    known = BatchState() if known is None else known
-    placed, named = _known(known.units, wanted)
-    there, last = set[bytes](), 0
+    named, there, last = _Matches(), set[bytes](), 0
     narrow = [wanted.begins] if wanted.begins is not None and wanted.place is None else [b""]
-    for sequence, position, row in _rows(log, narrow, known.sequence + 1):
+    for sequence, position, row in _rows(log, narrow):
         if wanted.place == row.index:
             there.add(row.content)
             last = sequence
         if wanted.may_be(row.content):
+            content = row.content.hex()
             for sample in _samples(row):
-                if wanted.is_named(row.content.hex(), row.occurrence, sample):
+                if wanted.is_named(content, row.occurrence, sample):
                     named.add(sequence, position, row, sample)
-    for new in _planned_later(log, wanted, there, known, last) if there else ():
-        placed.add(*new)
+    placed = _placed(log, wanted, there, last) if there else _Matches()
     found = placed if placed.number else named
     if not found.number:
         return _neighbours(log, "" if wanted.place is not None else text.removeprefix("prompt:"))
     return Lookup(found.units, found.number, [], None, None)
 
 
-def _known(units: UnitTable, wanted: _Wanted) -> tuple["_Matches", "_Matches"]:
-    """Those among the units of a fold that are meant by their place, and by their content."""
-    placed, named = _Matches(), _Matches()
-    if wanted.place is not None:
-        for name, unit in units.at_index(wanted.place):
-            if wanted.is_at(unit.index, unit.sample):
-                placed.add_unit(name, unit)
-    if wanted.begins is not None:
-        for name, unit in units.beginning(wanted.begins):
-            content, occurrence, sample = _key_of(name)
-            if wanted.is_named(content.hex(), occurrence, sample):
-                named.add_unit(name, unit)
-    return placed, named
+def _placed(log: Log, wanted: _Wanted, contents: set[bytes], last: int) -> "_Matches":
+    """Of the units with these contents, planned up to `last`, those whose first place is the one meant.
 
-
-def _planned_later(
-    log: Log, wanted: _Wanted, contents: set[bytes], known: BatchState, last: int
-) -> Iterator[tuple[int, int, PlannedRow, int]]:
-    """Of the units with these contents, new after `known` and up to `last`, those that are meant by place.
-
-    A row that came back is planned again, perhaps elsewhere; its units keep the place that they had first.
+    A row that came back is planned again, perhaps elsewhere; its units keep the place that they had.
     """
-    seen = PackedIndex()
-    for sequence, position, row in _rows(log, contents, known.sequence + 1, last):
+    placed, seen = _Matches(), PackedIndex()
+    for sequence, position, row in _rows(log, contents, last):
         if row.content not in contents:
             continue
         for sample in _samples(row):
             before = len(seen)
             seen.add(row.content, row.occurrence, sample)
-            is_new = len(seen) > before and unit_name(row.content, row.occurrence, sample) not in known.units
-            if is_new and wanted.is_at(row.index, sample):
-                yield sequence, position, row, sample
+            if len(seen) > before and wanted.is_at(row.index, sample):
+                placed.add(sequence, position, row, sample)
+    return placed
 
 
 def _neighbours(log: Log, text: str) -> Lookup:
@@ -140,14 +117,13 @@ def _neighbours(log: Log, text: str) -> Lookup:
 
 
 def _rows(
-    log: Log, contents: Collection[bytes] = (b"",), first: int = 1, last: int | None = None
+    log: Log, contents: Collection[bytes] = (b"",), last: int | None = None
 ) -> Iterator[tuple[int, int, PlannedRow]]:
     """The planned rows, with the sequence of the event that planned each and its place in that.
 
-    Where contents are given, or beginnings of them, other rows may be left out. From the event `first` on, up
-    to `last` where given.
+    Where contents are given, or how they begin, others may be left out. Up to the event `last`, where given.
     """
-    for record in log.search(lambda commit: _may_plan(commit, contents), first, last):
+    for record in log.search(lambda commit: _may_plan(commit, contents), 1, last):
         if event_type(record.payload) == _PLANNED:
             event = decode_event(record.payload)
             assert isinstance(event, PromptsPlanned)
@@ -176,23 +152,10 @@ class _Matches:
         return len(self._seen)
 
     def add(self, sequence: int, position: int, row: PlannedRow, sample: int) -> None:
-        if self._is_shown(row.content, row.occurrence, sample):
+        ordinal = self._seen.add(row.content, row.occurrence, sample)
+        if ordinal == len(self.units) < MOST_SHOWN:
             name = unit_name(row.content, row.occurrence, sample)
             self.units[name] = PlannedUnit(row.index, row.batch, sequence, position, sample)
-
-    def add_unit(self, name: str, unit: Unit) -> None:
-        if self._is_shown(*_key_of(name)):
-            self.units[name] = PlannedUnit(unit.index, unit.batch, unit.planned, unit.position, unit.sample)
-
-    def _is_shown(self, content: bytes, occurrence: int, sample: int) -> bool:
-        return self._seen.add(content, occurrence, sample) == len(self.units) < MOST_SHOWN
-
-
-def _key_of(name: str) -> tuple[bytes, int, int]:
-    """What the name of a unit that there is says."""
-    key = unit_key(name)
-    assert key is not None, "a unit's name is made of its key"
-    return key
 
 
 class _Near:

@@ -142,17 +142,6 @@ class UnitTable:
             rows.marks.append(0)
         return Unit(rows, ordinal)
 
-    def at_index(self, index: int) -> Iterator[tuple[str, Unit]]:
-        """The names and units with a place in the dataset, in the order of planning."""
-        return map(self._item, self._rows.index.ordinals_of(index, len(self)))
-
-    def beginning(self, content: bytes) -> Iterator[tuple[str, Unit]]:
-        """The names and units whose content begins so, in the order of planning."""
-        return map(self._item, self._rows.keys.beginning(content))
-
-    def _item(self, ordinal: int) -> tuple[str, Unit]:
-        return unit_name(*self._rows.keys.key(ordinal)), Unit(self._rows, ordinal)
-
     def names_with(self, *outcomes: str, gone: bool = True) -> Iterator[str]:
         """The names of the units that have one of these outcomes when their turn comes, in planned order.
 

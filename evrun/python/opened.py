@@ -114,8 +114,7 @@ class Run:
         """
         live = lock_holder(self.directory / "log") is not None
         with closing(self._reader()) as reader:
-            snapshot = Snapshots(self.directory / "log").newest(reader)
-            found = find_units(reader, str(unit), None if snapshot is None else snapshot.state.batch)
+            found = find_units(reader, str(unit))
             if found.matches != 1:
                 near = f"did you mean {found.near[0]}?" if found.near else None
                 raise UsageFault(f"{unit!r} stands for {found.matches} units of {self.name}", hint=near)

@@ -116,26 +116,3 @@ def test_number_of_more_than_64_bits_is_an_error_and_not_another_number(number: 
         with pytest.raises(OverflowError):
             column.put(place, number)
     assert [column.get(place) for place in range(7)] == [7, 0, 0, 0, 0, 0, 0]
-
-
-@given(st.lists(st.lists(st.sampled_from(b"ab"), min_size=16, max_size=16).map(bytes), max_size=60))
-def test_keys_are_found_by_how_their_contents_begin(contents: list[bytes]) -> None:
-    """Each once, in order; what stands inside a content, or across two, begins none."""
-    index = PackedIndex()
-    for content in contents:
-        index.add(content, 1, 1)
-    keys = [index.content(ordinal) for ordinal in range(len(index))]
-    for beginning in (b"", b"a", b"ab", b"abba", b"b" * 9, (contents or [b"c" * 16])[-1]):
-        expected = [ordinal for ordinal, content in enumerate(keys) if content.startswith(beginning)]
-        assert list(index.beginning(beginning)) == expected
-
-
-@given(st.lists(st.sampled_from([0, 1, 2, 300]), max_size=40), st.integers(0, 50), st.sampled_from([0, 1]))
-def test_a_number_is_found_wherever_it_stands(numbers: list[int], count: int, absent: int) -> None:
-    """Also where the column has no cells any more, up to the count that is asked for."""
-    column = Column(absent=absent)
-    for ordinal, number in enumerate(numbers):
-        column.put(ordinal, number)
-    for number in (0, 1, 300, 2**70):
-        expected = [ordinal for ordinal in range(count) if column.get(ordinal) == number]
-        assert list(column.ordinals_of(number, count)) == expected

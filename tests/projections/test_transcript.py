@@ -13,7 +13,7 @@ from eventlog.events import (
     PromptsWithdrawn,
     encode_event,
 )
-from projections import RowSource, find_units, fold_log, transcript, unit_name
+from projections import RowSource, find_units, transcript
 from projections.load import recorded
 from projections.transcript import Telling
 from projections.transcript_report import report
@@ -22,7 +22,6 @@ from .histories import LogMaker, name_of, planned, started
 from .random_history import History
 
 SEEDS = st.integers(0, 2**32)
-ALIKE = [bytes.fromhex(digits * 8) for digits in ("abcd", "abce", "cdab")]
 INDEX = {name_of(index): index for index in range(4)}
 
 
@@ -52,35 +51,6 @@ def test_a_prompt_is_told_as_if_every_event_had_been_looked_at(tmp_path_factory,
                 assert transcript(reader, name, place, attempt, live=False) == told_in_full(
                     reader, name, place, attempt
                 )
-
-
-@given(SEEDS, st.integers(0, 200))
-@settings(max_examples=25, deadline=None)
-def test_units_are_found_in_a_fold_as_in_the_log(tmp_path_factory, seed, sequence):
-    """By place, by name, by how names begin; however much of the log was folded before."""
-    random = Random(seed)
-    with LogMaker(tmp_path_factory.mktemp("run") / "log") as maker:
-        rows = [PlannedRow(ALIKE[at % 3], 1 + at % 2, at % 5, 1, b"{}", 1 + at % 2, 2) for at in range(40)]
-        random.shuffle(rows)
-        maker.write([[started()], *([PromptsPlanned(rows[at : at + 4], True)] for at in range(0, 40, 4))])  # noqa: FBT003
-        reader = maker.reader()
-        known = fold_log(reader, sequence % reader.end.sequence + 1).batch
-        texts = [
-            "0",
-            "3",
-            "4.1",
-            "4.3",
-            "9",
-            "a",
-            "ab",
-            "abc",
-            "abcd",
-            f"{ALIKE[0].hex()}#2",
-            "ab#1.3",
-            "cdab",
-        ]
-        for text in [*texts, unit_name(ALIKE[1], 1, 1), unit_name(ALIKE[1], 7, 1)]:
-            assert find_units(reader, text, known) == find_units(reader, text)
 
 
 def again(index: int, at: int, samples: int = 1) -> Event:
@@ -117,7 +87,6 @@ def reader(tmp_path):
 def test_a_row_that_came_back_is_found_where_it_was_planned_first(reader, text, names):
     """What it has more than before is found at its new place."""
     found = find_units(reader, text)
-    assert all(find_units(reader, text, fold_log(reader, sequence).batch) == found for sequence in range(5))
     assert (list(found.units), found.matches) == (names, len(names))
     assert [(unit.index, unit.planned) for unit in found.units.values()] == [
         (9, 4) if name == name_of(1, 2) else (INDEX[name], 2) for name in names
