@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -18,6 +19,7 @@ from yarl import URL
 
 from ..errors import RunFailed, UsageFault
 from .clock import monotonic
+from .llm_encodings import decoded
 from .llm_endpoint import Endpoint
 from .llm_failures import failure_of
 from .llm_outcomes import Answered, Lost, NotSent
@@ -36,6 +38,8 @@ closing, which would leave a call in doubt for nothing."""
 LARGE_REQUEST = 1 << 20
 CHUNK = 256 << 10
 LONGEST_MESSAGE = 500
+SHORTEST_SECRET = 4
+"""A shorter password of a proxy is not looked for: it would be found in ordinary words."""
 _PROXY_AUTHORIZATION = "proxy-authorization"
 
 _KEPT_HEADERS = frozenset(
@@ -59,9 +63,10 @@ class LlmClient:
         self._connections = connections
         self._timeout_s = timeout_s
         self._stream = stream
-        self._url = URL(endpoint.url(endpoint.path))
+        self._url = _address(endpoint.url(endpoint.path))
         self._headers = _request_headers(endpoint, stream=stream)
-        self._proxy = {} if endpoint.is_loopback else _proxy_of(endpoint.url(""))
+        self._proxy, secrets = ({}, {}) if endpoint.is_loopback else _proxy_of(endpoint.url(""))
+        self._secrets = _Hidden(endpoint.secrets() | secrets)
         if self._url.scheme == "http":
             # Without a tunnel the proxy reads the request itself.
             self._headers.update(self._proxy.pop("proxy_headers", {}))
@@ -88,7 +93,7 @@ class LlmClient:
         Every outcome is a value; only a cancellation is raised. The whole exchange, from waiting for a
         connection to the last byte, takes at most `timeout_s`, also where the answer is streamed.
         """
-        url = self._url if path is None else URL(self._endpoint.url(path))
+        url = self._url if path is None else _address(self._endpoint.url(path))
         asked = _Asked("POST", url, {"idempotency-key": idempotency_key}, body)
         return await self._exchange(asked, timeout_s, stream=self._stream and path is None)
 
@@ -98,7 +103,7 @@ class LlmClient:
         Raises:
             RunFailed: the endpoint could not be asked, or its answer is no list of models.
         """
-        url = URL(self._endpoint.url("models"))
+        url = _address(self._endpoint.url("models"))
         sent = await self._exchange(_Asked("GET", url, {}, b""), self._timeout_s)
         if not isinstance(sent, Answered):
             raise RunFailed(f"{url}: {sent.message}", "is the endpoint running, and the address right?")
@@ -142,7 +147,7 @@ class LlmClient:
         assert self._session is not None, "LlmClient is used inside `async with`"
         if self._limits[0] != timeout_s:
             self._limits = _limits(timeout_s)
-        headers = _Headers(self._headers)
+        headers = _Hidden(self._headers)
         headers.update(asked.headers)
         data: bytes | AsyncIterator[bytes] | None = asked.body or None
         if len(asked.body) > LARGE_REQUEST:
@@ -176,17 +181,17 @@ class LlmClient:
         return msgspec.structs.replace(made, message=self._clean(made.message))
 
     def _clean(self, message: str) -> str:
-        """A message for the log: short, and without the key, should a server or a library repeat it."""
-        for name, secret in self._endpoint.secrets().items():
+        """A message for the log: short, and without the keys that a server or a library may repeat."""
+        for name, secret in self._secrets.items():
             message = message.replace(secret, f"<{name}>")
         return message[:LONGEST_MESSAGE]
 
 
-class _Headers(dict[str, str]):
-    """Headers that are not shown: the key is among them."""
+class _Hidden(dict[str, str]):
+    """Headers and other things that are not shown: the key is among them."""
 
     def __repr__(self) -> str:
-        return f"<headers {sorted(self)}>"
+        return f"<hidden {sorted(self)}>"
 
     def __rich_repr__(self) -> list[tuple[str, list[str]]]:
         return [("names", sorted(self))]
@@ -201,7 +206,7 @@ class _Asked(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-def _request_headers(endpoint: Endpoint, *, stream: bool) -> _Headers:
+def _request_headers(endpoint: Endpoint, *, stream: bool) -> _Hidden:
     """The headers of every request. Not those of the session, which a proxy would get to see."""
     ours = {
         "accept": "text/event-stream, application/json" if stream else "application/json",
@@ -210,7 +215,7 @@ def _request_headers(endpoint: Endpoint, *, stream: bool) -> _Headers:
         "user-agent": "evrun",
     }
     given = {name.lower(): value for name, value in endpoint.checked_headers().items()}
-    return _Headers({**ours, **given})
+    return _Hidden({**ours, **given})
 
 
 def _session(connections: int, *, secure: bool) -> aiohttp.ClientSession:
@@ -226,36 +231,63 @@ def _session(connections: int, *, secure: bool) -> aiohttp.ClientSession:
     )
 
 
+def _address(url: str) -> URL:
+    """An address as it is sent.
+
+    Raises:
+        UsageFault: no request can be sent there.
+    """
+    try:
+        parsed = URL(url)
+        (parsed.raw_host or "").encode("idna")  # as it will be looked up
+    except ValueError as error:
+        raise UsageFault(f"no request can be sent to {url}: {error}", "look at --base-url") from error
+    return parsed
+
+
 def _trusting_context() -> ssl.SSLContext:
     from .llm_httpx import trusting_context  # noqa: PLC0415 (see there)
 
     return trusting_context()
 
 
-def _proxy_of(url: str) -> dict[str, Any]:
+def _proxy_of(url: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The proxy that the environment asks for (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, unless NO_PROXY).
 
-    As options of a request.
+    As options of a request, and what of them no message may repeat.
     """
     parsed = URL(url)
     if proxy_bypass(parsed.raw_authority):
-        return {}
+        return {}, {}
     proxies = getproxies()
     proxy = proxies.get(parsed.scheme) or proxies.get("all")
     if not proxy:
-        return {}
-    if not proxy.startswith(("http://", "https://")):
+        return {}, {}
+    scheme, mark, rest = proxy.partition("://")
+    if not mark or scheme not in {"http", "https"}:
+        # Only what certainly is a scheme is shown: the rest may hold a password.
+        found = f"the proxy {scheme}://" if mark and scheme.isalnum() else "a proxy that is no address"
         raise UsageFault(
-            f"the environment asks for the proxy {proxy.partition('://')[0]}://, "
-            "expected http:// or https://",
+            f"the environment asks for {found}, expected http:// or https://",
             f"set NO_PROXY={parsed.host} to go without one",
         )
-    parts = URL(proxy)
-    found: dict[str, Any] = {"proxy": parts.with_user(None)}
-    if parts.user is not None:
-        password = aiohttp.encode_basic_auth(parts.user, parts.password or "", "utf-8")
-        found["proxy_headers"] = _Headers({_PROXY_AUTHORIZATION: password})
-    return found
+    # Taken apart by hand: passwords often hold what should have been written with a percent sign.
+    userinfo, _, place = rest.rpartition("@")
+    user, _, password = (unquote(part) for part in userinfo.partition(":"))
+    try:
+        address = URL(f"{scheme}://{place}")
+        basic = aiohttp.encode_basic_auth(user, password, "utf-8")
+        address.origin()  # an address without a host has none
+    except ValueError as error:
+        raise UsageFault(
+            f"the environment asks for a proxy that cannot be used: {error}",
+            f"set NO_PROXY={parsed.host} to go without one",
+        ) from None
+    if not userinfo:
+        return {"proxy": address}, {}
+    secrets = {"proxy password": password, "proxy authorization": basic.removeprefix("Basic ")}
+    long = {name: secret for name, secret in secrets.items() if len(secret) >= SHORTEST_SECRET}
+    return {"proxy": address, "proxy_headers": _Hidden({_PROXY_AUTHORIZATION: basic})}, long
 
 
 def _limits(timeout_s: float) -> tuple[float, aiohttp.ClientTimeout]:
@@ -270,18 +302,11 @@ async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + CHUNK]
 
 
-def _decoded(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The body without its content encoding."""
-    from .llm_httpx import decoded  # noqa: PLC0415 (see there)
-
-    return decoded(response)
-
-
 async def _read(response: aiohttp.ClientResponse, pieces: list[bytes], *, encoded: bool) -> bool:
     """Read the body into `pieces`; false when it is too large."""
     content, size = response.content, 0
     try:
-        source = _decoded(response) if encoded else content.iter_any()
+        source = decoded(response, LARGEST_BODY) if encoded else content.iter_any()
         async for piece in source:
             pieces.append(piece)
             size += len(piece)

@@ -1,4 +1,4 @@
-"""What httpx does for the model endpoint: it undoes content encodings, and knows which servers to trust.
+"""What httpx does for the model endpoint: encodings that nobody asked for, and which servers to trust.
 
 Apart, because most runs against this machine need neither, and loading it takes as long as many requests.
 """
@@ -11,20 +11,23 @@ import httpx
 
 from .llm_failures import Undecodable
 
+MORSEL = 512
+"""httpx unpacks all that it is given at once: of so many bytes zstd makes 16 MB at the most."""
+
 
 def trusting_context() -> ssl.SSLContext:
     """Whom to trust on the net: the authorities that certifi lists, or SSL_CERT_FILE and SSL_CERT_DIR."""
     return httpx.create_ssl_context()
 
 
-async def decoded(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """An answer's body without its content encoding, as it comes.
+async def decoded(response: aiohttp.ClientResponse, encoding: str) -> AsyncIterator[bytes]:
+    """An answer's body without this encoding, as it comes; as it is where httpx does not know it.
 
     Raises:
         Undecodable: it is not what its header says. What aiohttp raises.
     """
-    stream = _Raw(response.content)
-    answer = httpx.Response(response.status, headers=list(response.raw_headers), stream=stream)
+    headers = {"content-encoding": encoding}
+    answer = httpx.Response(response.status, headers=headers, stream=_Raw(response.content))
     try:
         async for piece in answer.aiter_bytes():
             yield piece
@@ -40,4 +43,5 @@ class _Raw(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._content.iter_any():
-            yield piece
+            for start in range(0, len(piece), MORSEL):
+                yield piece[start : start + MORSEL]
