@@ -3,12 +3,14 @@
 Apart, because most runs against this machine need neither, and loading it takes as long as many requests.
 """
 
+import os
 import ssl
 from collections.abc import AsyncIterator
 
 import aiohttp
 import httpx
 
+from ..errors import UsageFault
 from .llm_failures import Undecodable
 
 MORSEL = 512
@@ -16,8 +18,19 @@ MORSEL = 512
 
 
 def trusting_context() -> ssl.SSLContext:
-    """Whom to trust on the net: the authorities that certifi lists, or SSL_CERT_FILE and SSL_CERT_DIR."""
-    return httpx.create_ssl_context()
+    """Whom to trust on the net: the authorities that certifi lists, or SSL_CERT_FILE and SSL_CERT_DIR.
+
+    Raises:
+        UsageFault: those cannot be read.
+    """
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:
+        given = [f"{n}={os.environ[n]}" for n in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(n)]
+        raise UsageFault(
+            f"no certificates can be read ({', '.join(given) or 'certifi'}): {error}",
+            "name a file of certificates in PEM, or unset the variable",
+        ) from error
 
 
 async def decoded(response: aiohttp.ClientResponse, encoding: str) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""The environment's proxies: what they are told, and that no message tells their passwords."""
+"""The environment: what proxies are told, that no message tells their passwords, whom it says to trust."""
 
 import asyncio
 import base64
@@ -96,3 +96,10 @@ def test_an_address_that_no_request_can_be_sent_to_is_refused_before_the_run(add
     """As bad input, not as an error of evrun's own or a prompt in doubt."""
     with pytest.raises(UsageFault, match="no request can be sent to"):
         LlmClient(Endpoint(address), connections=1, timeout_s=1)
+
+
+def test_certificates_that_cannot_be_read_are_named(monkeypatch, tmp_path):
+    """With the variable that asked for them, as bad input."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    with pytest.raises(UsageFault, match=r"SSL_CERT_FILE=.*missing\.pem"):
+        asyncio.run(post("https://127.0.0.1:1/v1"))
