@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 def versions() -> dict[str, str]:
     """Versions of evrun, Python and what decides about results."""
     named = {"python": platform.python_version(), "platform": platform.platform(terse=True)}
-    for package in ("evrun", "httpx", "genai-prices"):
+    for package in ("evrun", "aiohttp", "httpx", "genai-prices"):
         named[package] = _version(package)
     return named
 
