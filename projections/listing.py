@@ -44,7 +44,6 @@ _DIGESTS: dict[type[msgspec.Struct], str] = {
     StepStarted: "rows",
 }
 
-_OfACall = BudgetSpent | BudgetReleased | SpendInDoubt | SpendCorrected | ModelAnswered | ModelCallFailed
 _OF_A_CALL = frozenset(
     {BudgetSpent, BudgetReleased, SpendInDoubt, SpendCorrected, ModelAnswered, ModelCallFailed}
 )

@@ -1,7 +1,7 @@
 """Which prompt is meant: by its unit's name, the beginning of its content id, or its place in the dataset."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from eventlog.events import PlannedRow, PromptsPlanned, decode_event, event_type
@@ -90,30 +90,33 @@ def _placed(log: Log, wanted: _Wanted, contents: set[bytes], last: int) -> "_Mat
 
     A row that came back is planned again, perhaps elsewhere; its units keep the place that they had.
     """
-    placed, seen = _Matches(), PackedIndex()
-    for sequence, position, row in _rows(log, contents, last):
-        if row.content not in contents:
-            continue
-        for sample in _samples(row):
-            before = len(seen)
-            seen.add(row.content, row.occurrence, sample)
-            if len(seen) > before and wanted.is_at(row.index, sample):
-                placed.add(sequence, position, row, sample)
+    placed = _Matches()
+    rows = (found for found in _rows(log, contents, last) if found[2].content in contents)
+    for sequence, position, row, sample in _planned_first(rows):
+        if wanted.is_at(row.index, sample):
+            placed.add(sequence, position, row, sample)
     return placed
 
 
 def _neighbours(log: Log, text: str) -> Lookup:
     """What there is, where nothing is what was asked for. Looks at every unit, which takes longer."""
-    near, units = _Near(text), PackedIndex()
+    near, units = _Near(text), 0
     highest: int | None = None
-    for _, _, row in _rows(log):
+    for _, _, row, sample in _planned_first(_rows(log)):
+        units += 1
+        highest = row.index if highest is None else max(highest, row.index)
+        near.see(unit_name(row.content, row.occurrence, sample))
+    return Lookup({}, 0, near.names(), units, highest)
+
+
+def _planned_first(rows: Iterable[tuple[int, int, PlannedRow]]) -> Iterator[tuple[int, int, PlannedRow, int]]:
+    """The samples of rows, each once: the units of a row that came back are there already."""
+    seen = PackedIndex()
+    for sequence, position, row in rows:
         for sample in _samples(row):
-            before = len(units)
-            units.add(row.content, row.occurrence, sample)
-            if len(units) > before:  # a row that came back is planned again
-                highest = row.index if highest is None else max(highest, row.index)
-                near.see(unit_name(row.content, row.occurrence, sample))
-    return Lookup({}, 0, near.names(), len(units), highest)
+            before = len(seen)
+            if seen.add(row.content, row.occurrence, sample) == before:
+                yield sequence, position, row, sample
 
 
 def _rows(

@@ -38,7 +38,7 @@ closing, which would leave a call in doubt for nothing."""
 LARGE_REQUEST = 1 << 20
 CHUNK = 256 << 10
 LONGEST_MESSAGE = 500
-SHORTEST_SECRET = 4
+SHORTEST_PASSWORD = 4
 """A shorter password of a proxy is not looked for: it would be found in ordinary words."""
 _PROXY_AUTHORIZATION = "proxy-authorization"
 
@@ -286,7 +286,7 @@ def _proxy_of(url: str) -> tuple[dict[str, Any], dict[str, str]]:
     if not userinfo:
         return {"proxy": address}, {}
     secrets = {"proxy password": password, "proxy authorization": basic.removeprefix("Basic ")}
-    long = {name: secret for name, secret in secrets.items() if len(secret) >= SHORTEST_SECRET}
+    long = {name: secret for name, secret in secrets.items() if len(secret) >= SHORTEST_PASSWORD}
     return {"proxy": address, "proxy_headers": _Hidden({_PROXY_AUTHORIZATION: basic})}, long
 
 

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import msgspec
 
 from ..errors import UsageFault
+from .secrets import SHORTEST_SECRET
 
 # Set by the client itself, for every request.
 _OWN_HEADERS = frozenset(
@@ -17,7 +18,6 @@ _OWN_HEADERS = frozenset(
 )  # fmt: skip
 ANTHROPIC_VERSION = "2023-06-01"
 _PATHS = {"openai": "chat/completions", "anthropic": "messages"}
-_SHORTEST_SECRET = 8
 _EXAMPLE = "for example http://127.0.0.1:8080/v1"
 
 
@@ -50,7 +50,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def secrets(self) -> dict[str, str]:
         """What no message may repeat, by a name that may be shown: the key, and the values of headers."""
-        long = {f"header {n}": value for n, value in self.headers.items() if len(value) >= _SHORTEST_SECRET}
+        long = {f"header {n}": value for n, value in self.headers.items() if len(value) >= SHORTEST_SECRET}
         return {**({"API key": self.api_key} if self.api_key else {}), **long}
 
     def url(self, path: str) -> str:

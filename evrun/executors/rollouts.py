@@ -24,8 +24,6 @@ from .pool import Pool
 from .post import Post
 from .workers import Role, open_workers
 
-__all__ = ["Given", "NodeHands", "RolloutExtra", "RolloutWork", "open_node_hands"]
-
 
 class RolloutExtra(msgspec.Struct, frozen=True):
     """What workers on rollouts are told: the configuration, whether its agent has a model, and its code.

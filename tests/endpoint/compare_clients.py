@@ -1,7 +1,7 @@
 """HTTP clients side by side, against this endpoint: ``python -m tests.endpoint.compare_clients [REQUESTS]``.
 
 Requests a second and CPU per request of the client's process, at 8, 64 and 256 in flight; the numbers in
-docs/decisions/0020 are from here.
+docs/decisions/0020 and 0125 are from here. Needs the extra `bench`.
 """
 
 import asyncio
